@@ -1,1 +1,1 @@
-"""Takes out of the tables what no reader can see any more, and looks into them."""
+"""Deletes rows that no reader can see any more, and inspects tables."""

@@ -1,17 +1,16 @@
 """Which entries of a compact topic may go: decided row by row, newest first. Pure.
 
 The newest message of a key stays. An older one goes if a newer one that all readers see supersedes
-it, and no reader stops between the two: so each reader finds, of each key, the newest that it may
-see, or a later one. What goes besides, once it is older than the topic's `tombstone_s`:
+it, and no reader stops between the two. So each reader finds the newest message of each key that it
+may see, or a later one. Two kinds of entries go once they are older than the topic's `tombstone_s`:
 - a message without payload (a tombstone), when all older ones of its key are gone;
 - an entry that was rolled back.
 
-What stays for ever: the greatest entry, for ids go on from it; messages without a key, which the
-topic had before it was compact; references to stored messages.
+Some entries stay forever: the greatest entry, because ids continue from it; messages without a key,
+which the topic had before it was compact; references to stored messages.
 
-Memory is bounded: of at most `keys_max` keys is it known at a time that they were seen. A sweep
-that has met more goes on for the keys it knows, and `resume` says where the next one begins for the
-others.
+Memory is bounded: a sweep remembers at most `keys_max` keys. A sweep that has met more continues
+for those it remembers, and `resume` says where the next one begins for the others.
 """
 
 from enum import Enum
@@ -48,9 +47,9 @@ class Verdict(Enum):
 
     STAYS = "stays"
     SUPERSEDED = "superseded"
-    """A newer one of its key is seen by all."""
+    """All readers see a newer entry of its key."""
     ROLLED_BACK = "rolled back"
-    """It was, longer ago than `tombstone_s`."""
+    """It was rolled back, and is older than `tombstone_s`."""
 
 
 def key_and_tombstone(value: bytes) -> tuple[bytes | None, bool]:
@@ -61,7 +60,7 @@ def key_and_tombstone(value: bytes) -> tuple[bytes | None, bool]:
     at = _FRAME_AT.get(value[0]) if value else None
     if at is None:
         return None, False
-    # Most frames and keys are short. What is not, or is damaged, is read by the general way.
+    # Most frames and keys are short. Longer or damaged ones take the general path.
     if len(value) > at + _SHORT_BYTES and value[at] < MORE_FOLLOWS:
         flags, key_bytes = value[at + 1], value[at + 2] >> 1
         end = at + 3 + key_bytes
@@ -72,19 +71,19 @@ def key_and_tombstone(value: bytes) -> tuple[bytes | None, bool]:
 
 
 def _name_of(key: bytes) -> bytes:
-    """Return what stands for a key in memory: itself if it is shorter than a digest."""
+    """Return the form of a key in memory: the key itself if it is shorter than a digest."""
     if len(key) < _DIGEST_BYTES:
         return key
     return blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
 class Sweep:
-    """One way through a topic, from its end to its beginning."""
+    """One pass through a topic, from its end to its beginning."""
 
     def __init__(self, fates: Fates, old_ms: int, keys_max: int, greatest: bytes) -> None:
-        """Decide by `fates`; what is from before `old_ms`, in ms since 1970, is old.
+        """Decide by `fates`; entries from before `old_ms`, in ms since 1970, are old.
 
-        `greatest` is the row key that stays whatever it is.
+        `greatest` is the row key that always stays.
         """
         self._fates = fates
         self._old_ms = old_ms
@@ -92,14 +91,14 @@ class Sweep:
         self._greatest = greatest
         self._seen: set[bytes] = set()
         self.resume: bytes | None = None
-        """The row key from which on, downwards, keys were met that there was no room for."""
+        """The row key from which on, downwards, keys did not fit in memory."""
         self.tombstones: list[bytes] = []
-        """Row keys of old tombstones: they may go once the sweep is at its end."""
+        """Row keys of old tombstones, which may go once the sweep has ended."""
         self.undecided: bytes | None = None
-        """The last row key, which is the least, whose transaction is not decided for all."""
+        """The last (least) row key whose transaction is not decided for all readers."""
         self.undecided_pointer = PLAIN
         self.waiting_ms: int | None = None
-        """The time in the oldest entry that goes when it is old."""
+        """The time of the oldest entry that goes once it is old."""
 
     def verdict(self, row_key: bytes, value: bytes) -> Verdict:
         """Decide on the next row. Raises `StoreCorrupt`."""
@@ -114,7 +113,7 @@ class Sweep:
                 self._stop_at(row_key, pointer)
                 return Verdict.STAYS
             if self._fates.is_invalid(pointer):
-                self._wait_for(row_key)  # it goes when it is inverted
+                self._wait_for(row_key)  # it goes once it is inverted
         key, is_tombstone = key_and_tombstone(value)
         if key is None:
             return Verdict.STAYS
@@ -126,7 +125,7 @@ class Sweep:
         return Verdict.STAYS
 
     def _supersede(self, row_key: bytes, name: bytes, *, is_tombstone: bool) -> None:
-        """Have a row supersede what is older of its key, if there is room."""
+        """Make a row supersede older ones of its key, if there is room."""
         if self.resume is not None or len(self._seen) >= self._keys_max:
             self.resume = self.resume or row_key
             return
@@ -135,13 +134,13 @@ class Sweep:
             self.tombstones.append(row_key)
 
     def _stop_at(self, row_key: bytes, pointer: int) -> None:
-        """Let nothing above supersede what is below: a reader may stop here."""
+        """Let no row above supersede rows below: a reader may stop here."""
         self._seen.clear()
         self.tombstones.clear()
         self.undecided, self.undecided_pointer = row_key, pointer
 
     def _is_old(self, row_key: bytes) -> bool:
-        """Whether a row that goes when it is old is; if not, it is waited for."""
+        """Whether a row is old enough to go; if not, record that it waits."""
         written_ms = int(KEY.unpack(message_key_of(row_key))[0])
         if written_ms < self._old_ms:
             return True

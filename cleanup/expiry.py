@@ -1,18 +1,18 @@
-"""Takes out of one topic what has expired and what is of dead generations.
+"""Deletes expired rows of one topic, and rows of dead generations.
 
-Nothing is scanned for nothing:
-- Message rows are in the order of time, so what has expired is a range at the start of a topic.
-- Payload rows are in the order of write pointers, and under each in the order of time: what has
-  expired of one is a range again. A pointer is a number, and not a time: clocks step, so rows under
-  a smaller one may be younger. But mostly they are older. So most passes look at the pointers alone
-  that would be older than the TTL if they were times, and some look at all.
-- Each of these says until when nothing more can expire, so that a pass has no need to look.
+No scan is made without need:
+- Message rows are in the order of time, so the expired ones are a range at the start of a topic.
+- Payload rows are in the order of write pointers, and under each in the order of time, so the
+  expired rows of one are a range too. A pointer is a number, not a time: clocks step, so rows under
+  a smaller pointer may be younger, but mostly they are older. So most passes read only the pointers
+  that would be older than the TTL if they were times, and some read all.
+- Each function returns the time until which no more rows can expire, so passes skip the topic.
 
-What is sealed is in ranges too, which the topic's row has.
+Sealed rows are ranges too, recorded in the topic's row.
 
-Two rows stay that no reader sees, for keys must never go back when they are taken up again from
-the table: the greatest Message row of a topic, whatever its generation, and the greatest Payload
-row of a pointer that may still be written under.
+Two kinds of rows that no reader sees stay, because new keys continue from the table and must never
+go back: the greatest Message row of a topic, whatever its generation, and the greatest Payload row
+of a pointer that may still get rows.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -34,15 +34,15 @@ from tms.core.values.message import KEY
 from tms.core.values.topic import TopicMetadata
 
 ALL_PAYLOADS_MS = 3_600_000
-"""How often all pointers are looked at, in steady time."""
-ASKED_AGAIN_MS = 60_000
-"""After so long, a transaction that was in progress may have ended."""
+"""How often all pointers are read, in steady time."""
+CHECKED_AGAIN_MS = 60_000
+"""After this time, a transaction that was in progress may have ended."""
 
 
 def expire_messages(
     store: Store, topic: TopicMetadata, now_ms: int, drop: Drop
 ) -> Generator[Step, None, int]:
-    """Drop what has expired of a topic's messages; return when more may, in ms since 1970."""
+    """Drop expired messages of a topic; return when more may expire, in ms since 1970."""
     start = prefix(topic.id, topic.generation)
     live = start + KEY.pack(topic.first_live_ms(now_ms), 0)
     oldest = first_key(store, MESSAGE, live, after_prefix(start))
@@ -62,10 +62,10 @@ def expire_payloads(
     drop: Drop,
     looks_at_all: bool,
 ) -> Generator[Step, None, int]:
-    """Drop what has expired of a topic's payloads; return when more may, in ms since 1970.
+    """Drop expired payloads of a topic; return when more may expire, in ms since 1970.
 
-    Up to the pointer that `ended_up_to` returns, nothing is written any more. Look at all pointers,
-    or at those alone that seem to be old enough.
+    Up to the pointer that `ended_up_to` returns, no transaction writes any more. Reads all
+    pointers, or only those that seem old enough.
     """
     start = prefix(topic.id, topic.generation)
     at, stop = start, after_prefix(start)
@@ -86,7 +86,7 @@ def expire_payloads(
             due_ms = min(due_ms, topic.dies_ms(stored_ms(oldest)))
         elif pointer > ended_up_to():
             end = last_key(store, PAYLOAD, rows, live)
-            due_ms = min(due_ms, now_ms + ASKED_AGAIN_MS)
+            due_ms = min(due_ms, now_ms + CHECKED_AGAIN_MS)
         if end is not None:
             yield from drop(PAYLOAD, [RowRange(rows, end)], reason=Reason.TTL)
     return due_ms
@@ -95,15 +95,15 @@ def expire_payloads(
 def drop_dead_generations(
     store: Store, topics: Sequence[TopicMetadata], drop: Drop
 ) -> Generator[Step, None, list[RowRange]]:
-    """Drop all rows of generations that are dead, of topics in the order of their rows.
+    """Drop all rows of dead generations. The topics are in the order of their rows.
 
-    Return the rows of each: one is kept where it is the greatest of the topic. Rows of a topic that
-    is created again meanwhile are of another generation.
+    Return the range of each topic: the greatest row of the topic is kept. Rows of a topic that is
+    created again in the meantime are of another generation.
     """
     dead = [_dead_rows(topic) for topic in topics]
     if all(rows.start >= rows.stop for rows in dead):
         return dead
-    # Groups after subscriptions: so none exists of which rows are missing.
+    # Groups after subscriptions, so that no group exists with missing rows.
     there = tables_with(store.features())
     for table in (each for each in (PAYLOAD, SUBSCRIPTION, GROUP, MESSAGE) if each in there):
         yield Step(table, Reason.GENERATION)
@@ -120,7 +120,7 @@ def _dead_rows(topic: TopicMetadata) -> RowRange:
 
 
 def drop_sealed(topic: TopicMetadata, seal: Seal, drop: Drop) -> Generator[Step, None, None]:
-    """Drop what a topic's seal hides."""
+    """Drop the rows that a topic's seal hides."""
     start = prefix(topic.id, abs(topic.generation))
     for hidden in seal.hidden:
         yield Step(MESSAGE, Reason.SEALED)

@@ -1,6 +1,6 @@
 """The fates of entries by their transactions, as all readers see them. Pure.
 
-For what looks at many entries and must not take away what a transaction in progress still needs.
+For code that reads many entries and must not delete what a transaction in progress still needs.
 """
 
 from collections.abc import Callable, Collection
@@ -12,22 +12,22 @@ from tms.transactions.pruning import InvalidList
 
 
 class Fate(Enum):
-    """The action of readers at an entry."""
+    """What readers do at an entry."""
 
     SEEN = "seen"
-    """All are given it."""
+    """All readers get it."""
     ROLLED_BACK = "rolled back"
-    """Only readers without a transaction are given it."""
+    """Only readers without a transaction get it."""
     UNDECIDED = "undecided"
-    """A reader may stop there, or not see it, and another one sees it."""
+    """Some readers see it; others stop there, or do not see it."""
     UNKNOWN = "unknown"
-    """None stops there. Some see it, or none does."""
+    """No reader stops there. Some may see it."""
 
 
 def ended_up_to(listed: InvalidList | None, limits: Limits, now_ms: int) -> int:
-    """Return a pointer up to which nothing is written any more.
+    """Return a pointer up to which no transaction writes any more.
 
-    Where transactions are managed elsewhere, `listed` is None, and the age of a pointer says so.
+    `listed` is None if transactions are managed elsewhere; then the age of a pointer decides.
     """
     if listed is not None:
         return listed.ended_up_to
@@ -36,12 +36,12 @@ def ended_up_to(listed: InvalidList | None, limits: Limits, now_ms: int) -> int:
 
 
 class Fates:
-    """The fates of write pointers, by an invalid list that was asked for before rows are read."""
+    """The fates of write pointers, by an invalid list read before the rows."""
 
     def __init__(self, listed: InvalidList | None, limits: Limits, now_ms: int) -> None:
         """Decide by `listed`; None: transactions are managed elsewhere.
 
-        Then only the age of a pointer says that it is in progress no more.
+        Then only the age of a pointer shows that it is no longer in progress.
         """
         self._listed = listed
         self._invalids: Collection[int] = () if listed is None else listed.since
@@ -72,8 +72,8 @@ class Fates:
     def settled(self, pointer: int) -> Fate:
         """Return the fate of an entry as soon as its own transaction has ended.
 
-        It is SEEN if that was committed, though older transactions in progress do not see it, and
-        UNKNOWN if it became invalid, though they may stop at it.
+        It is SEEN if that was committed, although older transactions in progress do not see it, and
+        UNKNOWN if it became invalid, although they may stop at it.
         """
         listed = self._listed
         if listed is None or pointer <= PLAIN:
@@ -84,7 +84,7 @@ class Fates:
         return Fate.UNDECIDED if is_open else Fate.SEEN
 
     def from_before(self) -> list[int]:
-        """Return the pointers in progress under which this process may not know what is stored."""
+        """Return the pointers in progress whose stored messages this process may not know."""
         if self._listed is None:
             return []
         known_after = self._listed.knows_publications_after
@@ -92,4 +92,4 @@ class Fates:
 
 
 FatesNow = Callable[[], Fates]
-"""Gives the fates when they are needed: they cost a question to the services."""
+"""Returns the fates on demand, because they cost a call of the services."""

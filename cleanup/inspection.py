@@ -1,7 +1,7 @@
-"""Looks into the tables of a store: rows decoded, sizes, a message explained.
+"""Inspects the tables of a store: decodes rows, measures sizes, explains a message.
 
-Of a store that no server has, or of the server's own (`cleanup.live`), which then says how
-transactions stand. Reads only, and blocks.
+The store is one that no server has, or the server's own, which then supplies the state of
+transactions. Only reads, and blocks.
 """
 
 import base64
@@ -10,7 +10,7 @@ from itertools import islice
 
 from cleanup.compaction import key_and_tombstone
 from cleanup.invalid import bound_of
-from cleanup.service import invalid_state, told
+from cleanup.service import invalid_state, prune_bound
 from tables.group_table import row_of_group
 from tables.keys import (
     FRAMED_END,
@@ -66,14 +66,14 @@ StateOfTransactions = Callable[[], TransactionState | None] | None
 
 _ROWS_AT_ONCE = 1_000
 _ROWS_LOOKED_AT = 10_000
-"""How far a newer message of the same key is looked for, or an older one in progress."""
+"""How many rows are searched for a newer message of the same key, or an older open one."""
 _COMPACTED = "The topic is compact: superseded and rolled back messages and tombstones are removed."
 _END = b"\xff"
 _OF_TOPICS = (MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP)
 
 
 class Inspection:
-    """A look into one store."""
+    """An inspection of one store."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class Inspection:
         transactions: StateOfTransactions = None,
         transactions_ms: int | None = None,
     ) -> None:
-        """Look into `store` as of `now_ms`, in milliseconds since 1970.
+        """Inspect `store` as of `now_ms`, in milliseconds since 1970.
 
-        `transactions` gives their state, as of `transactions_ms`, for their timeouts have a clock
-        of their own; where it is None, that is recovered from the store.
+        `transactions` returns the state of transactions, as of `transactions_ms`, because their
+        timeouts have a clock of their own; None: recover the state from the store.
         """
         self._store = unsealed(store)
         self._limits = limits
@@ -95,36 +95,36 @@ class Inspection:
         self._transactions_ms = now_ms if transactions_ms is None else transactions_ms
 
     def seal(self, topic_id: TopicId) -> Seal:
-        """Return what is hidden of a topic."""
+        """Return the seal of a topic."""
         row = self._store.get(METADATA, metadata_key(topic_id))
         return Seal() if row is None else seal_of(row)
 
     def rows(self, table: str, start: bytes = b"", stop: bytes = _END) -> Iterator[Row]:
-        """Give the rows of a range, holding no state of the table between them.
+        """Yield the rows of a range, keeping no state of the table alive between pages.
 
-        They are as stored, topics as readers see them.
+        They are as stored, except that topics are as readers see them.
         """
         if table not in TABLES and table not in tables_with(self._store.features()):
             return
         while True:
             shown = shown_rows(self._store)
-            with self._store.scan(table, start, stop, limit=_ROWS_AT_ONCE) as found:
-                rows = list(found)
+            with self._store.scan(table, start, stop, limit=_ROWS_AT_ONCE) as scanned:
+                rows = list(scanned)
             yield from ((key, shown(row)) for key, row in rows) if table == METADATA else rows
             if len(rows) < _ROWS_AT_ONCE:
                 return
             start = rows[-1][0] + b"\x00"
 
     def topic(self, topic_id: TopicId) -> TopicMetadata | None:
-        """Return a topic as its metadata has it, deleted or not."""
+        """Return a topic from its metadata, deleted or not."""
         return StoreMetadataTable(self._store).get(topic_id)
 
     def range_of(
         self, table: str, topic_id: TopicId | None, from_ms: int | None
     ) -> tuple[bytes, bytes]:
-        """Return where the rows of a table begin and end, of one topic or of all.
+        """Return the range of a table's rows, of one topic or of all.
 
-        Messages of a topic are those from a time on.
+        With `from_ms`, messages of a topic begin at that time.
         """
         start, stop = b"", _END
         if topic_id is not None and table in (*_OF_TOPICS, METADATA):
@@ -136,7 +136,7 @@ class Inspection:
         return start, stop
 
     def state(self) -> TransactionState | None:
-        """Return the state of transactions, None where there never was one. `StoreCorrupt`."""
+        """Return the state of transactions, None if there never was one. Raises `StoreCorrupt`."""
         if self._transactions is not None:
             return self._transactions()
         table = StoreTransactionTable(self._store)
@@ -145,11 +145,11 @@ class Inspection:
         return recover(table, self._limits, self._now_ms).state
 
     def bounds(self) -> list[PruneBound]:
-        """Return how far cleanup has come with invalid transactions."""
-        return [told(bound) for bound in StoreBoundTable(self._store).bounds(MESSAGE)]
+        """Return how far cleanup has got with invalid transactions."""
+        return [prune_bound(bound) for bound in StoreBoundTable(self._store).bounds(MESSAGE)]
 
     def invalid(self) -> InvalidState | None:
-        """Return what holds the invalid list, None where there is no state of transactions."""
+        """Return what keeps the invalid list from shrinking, None without transactions."""
         state = self.state()
         if state is None:
             return None
@@ -157,7 +157,7 @@ class Inspection:
         return invalid_state(listed, bound_of(self._store), self._limits)
 
     def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
-        """Return what an id says, what is stored under it, and why readers are given it or not.
+        """Return the fields of an id, the entry stored under it, and why readers get it or not.
 
         Raises `TopicNotFound` if there never was such a topic.
         """
@@ -176,34 +176,34 @@ class Inspection:
             facts["live_from_ms"] = topic.live_from_ms
         key = prefix(topic_id, abs(topic.generation)) + message_id[:KEY_BYTES]
         value = self._store.get(MESSAGE, key)
-        said = [] if topic.exists else ["The topic is deleted."]
+        sentences = [] if topic.exists else ["The topic is deleted."]
         if parts.publish_timestamp < topic.first_live_ms(self._now_ms):
-            said.append("It has expired: no reader gets it.")
+            sentences.append("It has expired: no reader gets it.")
         if value is None:
-            said.append("There is no such row: it was never published, or it was cleaned up.")
+            sentences.append("There is no such row: it was never published, or it was cleaned up.")
             if topic.is_compact:
-                said.append(_COMPACTED)
-            return facts | {"said": said}
+                sentences.append(_COMPACTED)
+            return facts | {"said": sentences}
         facts |= row_facts(MESSAGE, (key, value))
         if self.seal(topic_id).range_of(message_id[:KEY_BYTES]) is not None:
-            said.append(
+            sentences.append(
                 "It is hidden by a seal: an earlier leader sent it too late; no reader gets it."
             )
-            return facts | {"said": said}
-        said += self._said_of_readers(topic, key, facts)
+            return facts | {"said": sentences}
+        sentences += self._explain_readers(topic, key, facts)
         if topic.is_compact:
-            said.append(self._said_of_compaction(topic, key, value))
+            sentences.append(self._explain_compaction(topic, key, value))
         if message_id[KEY_BYTES:] != NO_PAYLOAD_KEY and "write_pointer" in facts:
             start = payload_prefix(key[:-KEY_BYTES], int(facts["write_pointer"]))
             stored = start + message_id[KEY_BYTES:]
             there = any(
                 self._store.get(PAYLOAD, key) is not None for key in (stored, stored + FRAMED_END)
             )
-            said.append("Its payload is there." if there else "Its payload is missing.")
-        return facts | {"said": said}
+            sentences.append("Its payload is there." if there else "Its payload is missing.")
+        return facts | {"said": sentences}
 
-    def _said_of_compaction(self, topic: TopicMetadata, row_key: bytes, value: bytes) -> str:
-        """Return what compaction does with an entry, and why."""
+    def _explain_compaction(self, topic: TopicMetadata, row_key: bytes, value: bytes) -> str:
+        """Explain what compaction does with an entry."""
         key, is_tombstone = key_and_tombstone(value)
         if key is None:
             return "It has no key: compaction keeps it."
@@ -212,8 +212,8 @@ class Inspection:
         for count, (newer, newer_value) in enumerate(behind, 1):
             if key_and_tombstone(newer_value)[0] == key:
                 newer_id = (newer[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()
-                said = "has the same key: when all readers see that one, compaction removes this."
-                return f"{newer_id} {said}"
+                text = "has the same key: when all readers see that one, compaction removes this."
+                return f"{newer_id} {text}"
             if count == _ROWS_LOOKED_AT:
                 return f"None of the next {_ROWS_LOOKED_AT} messages has its key."
         if is_tombstone:
@@ -221,8 +221,8 @@ class Inspection:
             return f"It says that its key is gone: compaction removes it after {tombstone_s} s."
         return "It is the newest message of its key: compaction keeps it."
 
-    def _said_of_readers(self, topic: TopicMetadata, row_key: bytes, facts: Facts) -> list[str]:
-        """Return what readers with a transaction do at an entry, and why; add where they stop."""
+    def _explain_readers(self, topic: TopicMetadata, row_key: bytes, facts: Facts) -> list[str]:
+        """Explain what readers with a transaction do at an entry; add their stop to `facts`."""
         pointer = int(facts.get("write_pointer", PLAIN))
         if pointer < PLAIN:
             return ["It was rolled back: only readers without a transaction get it."]
@@ -230,23 +230,23 @@ class Inspection:
         status = None if state is None else state.status(pointer)
         if status is TransactionStatus.INVALID:
             return [f"Its transaction is {status.value}."]
-        stop = [] if state is None else self._said_of_stop(state, topic, row_key, facts)
+        stop = [] if state is None else self._explain_stop(state, topic, row_key, facts)
         if pointer == PLAIN:
             return [
                 f"It belongs to no transaction{'' if stop else ': all readers get it'}.",
                 *stop,
             ]
         if status is None:
-            known = "Its transaction is not known any more: it counts as committed."
-            return [known, *stop]
+            reason = "Its transaction is not known any more: it counts as committed."
+            return [reason, *stop]
         return [f"Its transaction is {status.value}.", *stop]
 
-    def _said_of_stop(
+    def _explain_stop(
         self, state: TransactionState, topic: TopicMetadata, row_key: bytes, facts: Facts
     ) -> list[str]:
-        """Return where readers of what is committed stop, at an entry or before it, if they do.
+        """Explain where readers of committed messages stop, at an entry or before it, if they do.
 
-        An entry is written after its transaction began, so older ones are not looked at.
+        An entry is written after its transaction began, so older entries are not read.
         """
         if not state.in_progress_count:
             return []
@@ -263,15 +263,15 @@ class Inspection:
                 where = "at it"
                 if key != row_key:
                     where = f"before it, at {(key[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()}"
-                told = standing(state.aged(info, self._transactions_ms))
-                return [f"Readers of committed messages stop {where}: stopped at {told}."]
+                standing_text = standing(state.aged(info, self._transactions_ms))
+                return [f"Readers of committed messages stop {where}: stopped at {standing_text}."]
             if count == _ROWS_LOOKED_AT and key != row_key:
                 return [f"Whether they stop before it was only searched in {count} messages."]
         return []
 
 
 def row_facts(table: str, row: Row) -> Facts:
-    """Return what a row says. Raises `StoreCorrupt`."""
+    """Return the facts in a row. Raises `StoreCorrupt`."""
     key, value = row
     if table == METADATA:
         topic = decoded(key, value)
@@ -294,7 +294,7 @@ def row_facts(table: str, row: Row) -> Facts:
 
 
 def _entry_facts(key: bytes, value: bytes) -> Facts:
-    """Return what a Message row says of its entry."""
+    """Return the facts in a Message row about its entry."""
     published_ms, number = KEY.unpack(key[-KEY_BYTES:])
     facts: Facts = {"published_ms": published_ms, "sequence": number}
     facts["id"] = (key[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()
@@ -311,7 +311,7 @@ def _entry_facts(key: bytes, value: bytes) -> Facts:
 
 
 def _body_facts(body: bytes, *, is_framed: bool) -> Facts:
-    """Return what a message's body says: its key and headers if it has any, and the payload."""
+    """Return the facts in a message's body: its key and headers if any, and its payload."""
     if not is_framed:
         return {"payload": _text(body)}
     key, headers, has_payload, end = read_frame(body)

@@ -1,10 +1,10 @@
-"""Looks into the tables part by part, and checks them: a server's own while it works, or others.
+"""Inspects and checks tables part by part: those of a working server, or of a store without one.
 
-Fulfils `tms.core.values.inspection.PartwiseInspection`. Tables are read in threads, in parts
-bounded in rows and bytes, one part at a time: each may need all topics in memory. Who asks
-meanwhile is told `DebugBusy`. A server is asked how transactions stand, for the log behind it
-changes meanwhile. What seems wrong is looked at again after a moment: between two reads, the server
-may have written.
+Implements `tms.core.values.inspection.PartwiseInspection`. Tables are read in threads, in parts
+bounded in rows and bytes, one part at a time, because each may need all topics in memory. Other
+calls in the meantime get `DebugBusy`. A server supplies the state of its transactions, because its
+log changes. An apparent problem is checked again after a moment, because the server may have
+written between two reads.
 """
 
 import asyncio
@@ -37,16 +37,16 @@ class CacheChecker(Protocol):
     """Compares the cache with the Message table."""
 
     async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
-        """Check topics behind a name; return what is wrong, how many, and where to go on."""
+        """Check topics after a name; return problems, how many were checked, and the next name."""
         ...
 
 
 Snapshot = Callable[[], Awaitable[bytes | None]]
-"""Gives how transactions stand, None where they are managed elsewhere."""
+"""Returns a snapshot of the transactions, None if they are managed elsewhere."""
 
 
 class Partwise:
-    """A look into the tables of one store."""
+    """An inspection of the tables of one store."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Partwise:
         cache: CacheChecker | None = None,
         groups: Groups | None = None,
     ) -> None:
-        """Look into `store`; the others are a server's, None if no server has the store."""
+        """Inspect `store`; the other parts are a server's, None if no server has the store."""
         self._store = store
         self._limits = limits
         self._clock = clock
@@ -69,12 +69,12 @@ class Partwise:
         self._recovered = functools.cache(self._looking().state)
 
     def close(self) -> None:
-        """Close the store, which is not a server's."""
+        """Close the store, if it is not a server's."""
         self._store.close()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Make one report and no other. Raises `DebugBusy`."""
+        """Make no other report inside the block. Raises `DebugBusy`."""
         if self._is_busy:
             raise DebugBusy
         self._is_busy = True
@@ -89,8 +89,8 @@ class Partwise:
         now_ms = self._clock.expiry_ms()
         return Verification(self._store, self._limits, now_ms, state, transactions_ms)
 
-    async def _looking_at_all(self) -> Verification:
-        """Return a look that knows how transactions stand."""
+    async def _inspection(self) -> Verification:
+        """Return an inspection with the state of transactions."""
         if self._snapshot is None:
             return self._looking(self._recovered)
         snapshot = await self._snapshot()
@@ -107,7 +107,7 @@ class Partwise:
         after: str | None,
         limit: int,
     ) -> Rows:
-        """Return rows decoded, of one topic or of all; messages of a topic from a time on.
+        """Return decoded rows, of one topic or of all; messages of a topic from a time on.
 
         Raises `TopicNotFound` if there never was such a topic.
         """
@@ -124,7 +124,7 @@ class Partwise:
             return await asyncio.to_thread(look)
 
     async def size(self, table: str, after: str | None, limit: int) -> Size:
-        """Return how large the next `limit` rows of a table are."""
+        """Return the size of the next `limit` rows of a table."""
 
         def look() -> Size:
             looking = self._looking()
@@ -142,7 +142,7 @@ class Partwise:
     async def problems(
         self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
     ) -> Problems:
-        """Check the next rows of a table; `is_cleaned`: no row of a dead generation may be left."""
+        """Check the next rows of a table; `is_cleaned`: no row of a dead generation may remain."""
         with self._alone():
             return await self._problems(checked, after, limit, is_cleaned=is_cleaned)
 
@@ -153,9 +153,9 @@ class Partwise:
             if self._cache is None:
                 return Problems(problems=[], rows=0)
             name = bytes.fromhex(after or "").decode(errors="replace")
-            found, count, last = await self._cache.problems(name, limit)
+            problems, count, last = await self._cache.problems(name, limit)
             following = None if last is None else last.encode().hex()
-            return Problems(problems=found, rows=count, next=following)
+            return Problems(problems=problems, rows=count, next=following)
         first = await self._checked(checked, after, limit, is_cleaned=is_cleaned)
         if not first.problems or self._snapshot is None:
             return first
@@ -167,17 +167,17 @@ class Partwise:
     async def _checked(
         self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
     ) -> Problems:
-        looking = await self._looking_at_all()
+        looking = await self._inspection()
 
         def check() -> Problems:
             if checked not in CHECKED_BY_ROW:
                 return Problems(problems=looking.prepared(), rows=0)
-            # Rows first: what a row needs is written before it, or with it.
+            # Rows first, because the rows that a row needs are written before it or with it.
             rows, following = _part(looking, checked, _from(after, b""), _END, limit)
             looking.prepared()
-            found = list(looking.of_rows(checked, rows, is_cleaned=is_cleaned))
+            problems = list(looking.of_rows(checked, rows, is_cleaned=is_cleaned))
             return Problems(
-                problems=found,
+                problems=problems,
                 rows=len(rows),
                 sealed=looking.sealed,
                 without_payloads=looking.without_payloads,
@@ -187,47 +187,47 @@ class Partwise:
         return await asyncio.to_thread(check)
 
     async def bounds(self) -> Bounds:
-        """Return how far invalid transactions are cleaned up, and what holds their list."""
+        """Return how far invalid transactions are cleaned up, and what keeps their list long."""
         with self._alone():
-            looking = await self._looking_at_all()
+            looking = await self._inspection()
             return await asyncio.to_thread(
                 lambda: Bounds(bounds=looking.bounds(), invalid=looking.invalid())
             )
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
-        """Return what an id says, what is stored under it, and why readers are given it or not."""
+        """Return the fields of an id, the entry stored under it, and why readers get it or not."""
         with self._alone():
-            looking = await self._looking_at_all()
+            looking = await self._inspection()
             facts = await asyncio.to_thread(looking.explain, topic_id, message_id)
         if self._groups is not None:
-            facts["said"] += await _said_of_groups(self._groups, topic_id, message_id)
+            facts["said"] += await _explain_groups(self._groups, topic_id, message_id)
         return facts
 
 
-async def _said_of_groups(groups: Groups, topic_id: TopicId, message_id: bytes) -> list[str]:
-    """Return in sentences how a message stands in each group of its topic."""
+async def _explain_groups(groups: Groups, topic_id: TopicId, message_id: bytes) -> list[str]:
+    """Return sentences on the state of a message in each group of its topic."""
     try:
         existing = await groups.groups(topic_id)
-    except (TransactionsElsewhere, TopicNotFound):  # it is deleted, or who reads it is not known
+    except (TransactionsElsewhere, TopicNotFound):  # it is deleted, or has unknown settings
         return []
-    return [await _said_of_group(groups, group, message_id) for group in existing]
+    return [await _explain_group(groups, group, message_id) for group in existing]
 
 
-async def _said_of_group(groups: Groups, group: Group, message_id: bytes) -> str:
+async def _explain_group(groups: Groups, group: Group, message_id: bytes) -> str:
     before = (int.from_bytes(message_id) - 1).to_bytes(ID_BYTES) if any(message_id) else None
     after = await groups.open_messages(group.topic_id, group.name, after=before, limit=1)
-    found = next((each for each in after if each.id == message_id), None)
-    if found is None:
+    message = next((each for each in after if each.id == message_id), None)
+    if message is None:
         through = group.state.through
         was_read = through is not None and message_id <= through
         state = (
             "not open: it is settled, or the group began after it" if was_read else "not read yet"
         )
         return f"In group {group.name} it is {state}."
-    attempts = "1 attempt" if found.attempts == 1 else f"{found.attempts} attempts"
-    holder = "" if found.last_member is None else f"; {found.last_member} held it last"
-    reason = "" if found.reason is None else f"; the last one failed because: {found.reason}"
-    return f"In group {group.name} it is open ({found.state}); {attempts} failed{holder}{reason}."
+    attempts = "1 attempt" if message.attempts == 1 else f"{message.attempts} attempts"
+    holder = "" if message.last_member is None else f"; {message.last_member} held it last"
+    reason = "" if message.reason is None else f"; the last one failed because: {message.reason}"
+    return f"In group {group.name} it is open ({message.state}); {attempts} failed{holder}{reason}."
 
 
 def _from(after: str | None, start: bytes) -> bytes:
@@ -237,7 +237,7 @@ def _from(after: str | None, start: bytes) -> bytes:
 def _part(
     looking: Verification, table: str, start: bytes, stop: bytes, limit: int
 ) -> tuple[list[Row], str | None]:
-    """Return at most `limit` rows from `start` on, and where the next part begins."""
+    """Return at most `limit` rows from `start` on, and the start of the next part."""
     rows: list[Row] = []
     size = 0
     for row in looking.rows(table, start, stop):

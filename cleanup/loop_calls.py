@@ -1,7 +1,7 @@
-"""The calls of cleanup to the services, whose state belongs to the event loop.
+"""Cleanup's calls to the services, whose state belongs to the event loop.
 
 The calls of `ServiceCalls` block. Cleanup makes them from its own thread, and `LoopServices` hands
-them over to the loop. What cleanup can do in the tables alone, it does without them.
+them over to the loop. Work in the tables alone needs none of them.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ T = TypeVar("T")
 
 
 class ServiceCalls(Protocol):
-    """The calls of cleanup, from its own thread. All raise `Unavailable` errors if they must."""
+    """The calls of cleanup, from its own thread. All may raise `Unavailable` errors."""
 
     def invalid_list(self) -> InvalidList | None:
-        """Return the invalid list, None where transactions are managed elsewhere."""
+        """Return the invalid list, None if transactions are managed elsewhere."""
         ...
 
     def invert_published(self, write_pointers: Collection[int]) -> int:
-        """Invert what this process has published under invalid pointers; return how much."""
+        """Invert entries that this process published under invalid pointers; return how many."""
         ...
 
     def forget_published(self, write_pointers: Collection[int]) -> None:
-        """Forget what was published under pointers: all of it is inverted, and none comes late."""
+        """Forget what was published under pointers: all of it is inverted, and no more follows."""
         ...
 
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
-        """Invert Message rows, as stored under a pointer; return how many, 0 of a topic gone."""
+        """Invert Message rows, as stored under a pointer; return how many (0: no such topic)."""
         ...
 
     def truncate(self, write_pointers: Collection[int]) -> int:
@@ -45,42 +45,42 @@ class ServiceCalls(Protocol):
         ...
 
     def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
-        """Delete the metadata rows of deleted topics that are as given; return of which."""
+        """Delete the metadata rows of deleted topics that are unchanged; return their ids."""
         ...
 
     def keep_keys_from(self, floor_ms: int) -> None:
-        """See to it that no key is given any more of a time before `floor_ms`."""
+        """Let no new key have a time before `floor_ms`."""
         ...
 
     def unchanging(self, read: Callable[[], T]) -> T:
-        """Return what `read` returns while no topic is being changed here."""
+        """Return the result of `read` while no topic is being changed here."""
         ...
 
 
 class TopicCalls(Protocol):
-    """More calls of compaction and retention about a topic. All raise as `ServiceCalls`."""
+    """Further calls of compaction and retention. All raise as `ServiceCalls` do."""
 
     def invalid_list(self) -> InvalidList | None:
-        """Return the invalid list, None where transactions are managed elsewhere."""
+        """Return the invalid list, None if transactions are managed elsewhere."""
         ...
 
     def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
-        """Return what has been written by now, None if the topic's generation is gone."""
+        """Return what has been written so far, None if the topic's generation is gone."""
         ...
 
     def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
-        """Have entries below `key` read from the table; False if the topic is compact no more."""
+        """Read entries below `key` from the table from now on; False if it is not compact."""
         ...
 
     def trim(self, topic: TopicMetadata, before_ms: int) -> None:
-        """Let expire what was written before a time, if the topic's row is as given."""
+        """Let messages written before a time expire, if the topic's row is unchanged."""
         ...
 
 
 class LoopServices:
     """The services of one event loop, for another thread.
 
-    Fulfils `ServiceCalls` and `TopicCalls`.
+    Implements `ServiceCalls` and `TopicCalls`.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class LoopServices:
         messaging: Service,
         transactions: TransactionService | None,
     ) -> None:
-        """Call within `loop`; None for transactions that are managed elsewhere."""
+        """Call within `loop`; `transactions` is None if they are managed elsewhere."""
         self._loop = loop
         self._messaging = messaging
         self._transactions = transactions
@@ -131,25 +131,25 @@ class LoopServices:
         return self._call(self._transactions.truncate_invalid_ids(write_pointers))
 
     def keep_keys_from(self, floor_ms: int) -> None:
-        """See to it that no key is given any more of a time before `floor_ms`."""
+        """Let no new key have a time before `floor_ms`."""
         self._call(self._messaging.cleaned.keep_keys_from(floor_ms))
 
     def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
-        """Delete the metadata rows of deleted topics that are as given; return of which."""
+        """Delete the metadata rows of deleted topics that are unchanged; return their ids."""
         return self._call(self._messaging.forget_topics(topics))
 
     def unchanging(self, read: Callable[[], T]) -> T:
-        """Return what `read` returns while no topic is being changed."""
+        """Return the result of `read` while no topic is being changed."""
         return self._call(self._messaging.unchanging(read))
 
     def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
-        """Return what has been written by now."""
+        """Return what has been written so far."""
         return self._call(self._messaging.cleaned.written(topic))
 
     def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
-        """Have entries below `key` read from the table."""
+        """Read entries below `key` from the table from now on."""
         return self._call(self._messaging.cleaned.forget_cached(topic, key))
 
     def trim(self, topic: TopicMetadata, before_ms: int) -> None:
-        """Let expire what was written before a time."""
+        """Let messages written before a time expire."""
         self._call(self._messaging.cleaned.trim(topic, before_ms))

@@ -24,7 +24,7 @@ class CleanupMetrics:
         clock: Clock,
         held_ms: Callable[[], int | None],
     ) -> None:
-        """Offer the metrics in `registry`; `held_ms` as `TopicRules.held_ms`."""
+        """Register the metrics in `registry`; `held_ms` is as `TopicRules.held_ms`."""
         self._runner = runner
         self._held_ms = held_ms
         self._clock = clock
@@ -32,7 +32,7 @@ class CleanupMetrics:
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they are now."""
+        """Yield the metrics as they are now."""
         counts = self._runner.counts
         scanned = CounterMetricFamily(
             "tms_cleanup_scanned_rows", "Rows that cleanup read.", labels=("reason",)

@@ -1,11 +1,11 @@
-"""Decides about a row: it is kept or dropped, or its write pointer is inverted. Pure.
+"""Decides whether a row is kept or dropped, or its write pointer inverted. Pure.
 
-The rules are those of CDAP's coprocessors, with DESIGN section 6. The runners do not ask row by row
-where the order of the keys answers for a whole range; then they take the range from the same
-functions (`is_dead`, `TopicMetadata.first_live_ms`), and the tests hold what they leave to
-`message` and `payload`. What a reader could still be given is never dropped: a reader asks
-`TopicMetadata.first_live_ms` too (`tms.messaging.reader`), and has no key of a dead generation.
-What else goes from a compact topic is decided in `cleanup.compaction`.
+The rules are those of CDAP's coprocessors, with DESIGN section 6. If the order of the keys decides
+for a whole range, the runners do not decide row by row, but take the range from the same functions
+(`is_dead`, `TopicMetadata.first_live_ms`); tests compare the result with `message` and `payload`.
+No row that a reader could still get is dropped: a reader uses `TopicMetadata.first_live_ms` too
+(`tms.messaging.reader`), and has no key of a dead generation. `cleanup.compaction` decides what
+else goes from a compact topic.
 """
 
 from collections.abc import Container
@@ -21,13 +21,13 @@ class Decision(Enum):
     KEEP = "keep"
     DROP = "drop"
     INVERT = "invert"
-    """Kept with the sign of its write pointer inverted, as a rollback leaves it."""
+    """Kept, with the sign of its write pointer inverted, as in a rollback."""
 
 
 def is_dead(generation: int, current: int) -> bool:
     """Whether no reader may see rows of `generation`, if the topic's row has `current`.
 
-    `current` is negative where the topic is deleted.
+    `current` is negative if the topic is deleted.
     """
     return generation < abs(current) or generation == -current
 
@@ -44,9 +44,8 @@ def message(
 ) -> Decision:
     """Decide on a row of the Message table.
 
-    `topic` is what its metadata says, None where that is not known; `write_pointer` is as stored,
-    `PLAIN` where it has none; `invalids` is the invalid list; `is_sealed`, whether the topic's seal
-    hides the row's key.
+    `topic` is None if its metadata is unknown; `write_pointer` is as stored, `PLAIN` if there is
+    none; `invalids` is the invalid list; `is_sealed`: the topic's seal hides the row's key.
     """
     if is_sealed or payload(topic, generation, timestamp_ms, now_ms=now_ms) is Decision.DROP:
         return Decision.DROP
@@ -60,7 +59,7 @@ def payload(
 ) -> Decision:
     """Decide on a row of the Payload table, stored at `write_timestamp_ms`.
 
-    Whose transaction it was does not matter: what an invalid one stored is found by nobody.
+    The transaction does not matter, because nobody finds what an invalid one stored.
     """
     if topic is None:
         return Decision.KEEP
@@ -73,7 +72,7 @@ def payload(
 def log_row(number: int, replayed_from: int) -> Decision:
     """Decide on a row of the log of transactions.
 
-    `replayed_from` is the number of the oldest snapshot that is kept, from where on a start may
-    have to replay.
+    `replayed_from` is the number of the oldest kept snapshot; a start may replay rows from there
+    on.
     """
     return Decision.DROP if number < replayed_from else Decision.KEEP

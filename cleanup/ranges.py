@@ -1,15 +1,15 @@
-"""Takes rows out of a store by ranges of keys, in steps, so that others have their turn between.
+"""Deletes rows of a store by ranges of keys, in steps, so that other threads run in between.
 
-Reading keys and deleting them are steps of their own: what publishers feel of it is the longest
-time in which it does not let go of Python's lock, or of the store's.
+Reading keys and deleting them are separate steps: publishers are delayed by the longest time that a
+step holds Python's lock, or the store's.
 
-Deletes are written straight to the store, beside the writer. That is safe because nothing is
-deleted but keys that a scan has seen, and what the writer writes has other keys: its keys of a
-topic ascend from above the greatest row, which is never deleted while its topic's row is there
-(`cleanup.expiry`). A rollback may put an expired row back that was deleted after it was read; such
-a row is hidden by TTL, and found by a later pass, because each begins with a topic's first row.
+Deletes are written straight to the store, concurrently with the writer. That is safe because only
+keys that a scan has seen are deleted, and the writer uses other keys: its keys of a topic ascend
+from above the greatest row, which is never deleted while its topic's row exists (`cleanup.expiry`).
+A rollback may put back an expired row that was deleted after it was read. TTL hides such a row, and
+a later pass finds it, because each pass begins with a topic's first row.
 
-The deletes need not be durable: what a crash undoes, the next pass does again.
+The deletes need not be durable: the next pass repeats what a crash undoes.
 """
 
 from collections import deque
@@ -22,27 +22,27 @@ from typing import Protocol
 from tables.store import Store
 
 ROWS_COUNTED = 500
-"""Rows that are counted in a step: less than a millisecond."""
+"""Rows counted in a step: less than a millisecond."""
 _ROWS_BETWEEN_LOOKS = 250
-"""Rows read before the time is looked at: about a quarter of a millisecond."""
+"""Rows read before the clock is read again: about a quarter of a millisecond."""
 
 
 class Reason(StrEnum):
-    """Why a row was changed."""
+    """The reason why a row was changed."""
 
     TTL = "ttl"
     GENERATION = "generation"
     INVALID = "invalid"
     SEALED = "sealed"
-    """A leader before had sent it late, so that nobody is shown it."""
+    """An earlier leader sent it late, so nobody sees it."""
     SUPERSEDED = "superseded"
     """A compact topic has a newer message of its key."""
     TOMBSTONE = "tombstone"
-    """It said that its key has no value, and nothing older of the key is left."""
+    """It deleted its key, and no older message of the key remains."""
     ROLLED_BACK = "rolled_back"
     """It was rolled back, in a compact topic."""
     RETENTION = "retention"
-    """Read only, to count: what is too much then expires."""
+    """Only read, to count; excess messages then expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Step:
     table: str
     reason: Reason
     scanned: int = 1
-    """How many rows it read, or places it looked at."""
+    """The number of rows it read, or places it searched."""
     dropped: int = 0
     dropped_bytes: int = 0
     inverted: int = 0
@@ -85,14 +85,14 @@ class RowRange:
     start: bytes
     stop: bytes
     end: bytes = b""
-    """If it is of a topic, where all of that ends."""
+    """For a range of a topic: the end of all rows of the topic."""
     dropped_bytes: int = 0
     kept: bytes | None = None
     """The row that stays because it is the greatest of the topic."""
 
 
 class Drop(Protocol):
-    """Deletes rows of a table in ranges of keys, as far as they are one's own."""
+    """Deletes rows of a table in ranges of keys, as far as they belong to the caller."""
 
     def __call__(
         self,
@@ -102,7 +102,7 @@ class Drop(Protocol):
         reason: Reason,
         keeps_greatest: bool = False,
     ) -> Iterator[Step]:
-        """Delete the rows of ascending ranges; give steps, after each write too.
+        """Delete the rows of ascending ranges; yield steps, also after each write.
 
         With `keeps_greatest`, keep the greatest row of each range's topic.
         Raises `StoreUnavailable`, `StoreCorrupt`.
@@ -119,10 +119,10 @@ def drop_ranges(
     reason: Reason,
     keeps_greatest: bool = False,
 ) -> Iterator[Step]:
-    """Delete the rows of ascending ranges; give a step after each read and each write.
+    """Delete the rows of ascending ranges; yield a step after each read and each write.
 
-    Ranges that follow each other are read by one scan. Fulfils `Drop`. Raises `StoreUnavailable`,
-    `StoreCorrupt`; then what was given is done.
+    Adjacent ranges are read by one scan. Implements `Drop`. Raises `StoreUnavailable`,
+    `StoreCorrupt`; the yielded steps are done then.
     """
     reader = _Reader(store, budget, table, ranges, keeps_greatest=keeps_greatest)
     while reader.has_more:
@@ -167,25 +167,25 @@ class _Reader:
         self.keys: list[bytes] = []
         self.size = self.scanned = 0
         until = perf_counter() + self._budget.ms_max / 1000
-        rows_max = self._budget.rows_max + self._keeps_greatest  # one may have to stay
+        rows_max = self._budget.rows_max + self._keeps_greatest  # one key may have to stay
         while self._ranges and self.scanned < rows_max:
             if self.scanned and perf_counter() >= until:
                 break
             self._scan(rows_max - self.scanned, until)
         if self._keeps_greatest and self._ranges and self._has_keys_of(self._ranges[0]):
-            self._start = self._withdrawn(self._ranges[0])  # a greater one may follow
+            self._start = self._withdrawn(self._ranges[0])  # a greater key may follow
 
     def _scan(self, rows_max: int, until: float) -> None:
-        """Read rows up to the first one between two ranges, or until it is time to stop."""
+        """Read rows up to the first one between two ranges, or until `until`."""
         current, count = self._ranges[0], 0
         with self._store.scan(self._table, self._start, self._stop, limit=rows_max) as rows:
             for key, value in rows:
                 count += 1
                 if not current.start <= key < current.stop:
-                    found = self._range_at(key)
-                    if found is None:
+                    following = self._range_at(key)
+                    if following is None:
                         break
-                    current = found
+                    current = following
                 self.keys.append(key)
                 self._last_bytes = len(key) + len(value)
                 current.dropped_bytes += self._last_bytes
@@ -198,7 +198,7 @@ class _Reader:
                         self._leave(None)
         self.scanned += count
         if self._ranges and self._has_keys_of(self._ranges[0]):
-            # From the start, the next scan would walk over all that was deleted.
+            # From the start, the next scan would step over all deleted rows.
             self._start = self.keys[-1] + b"\x00"
 
     def _range_at(self, key: bytes) -> RowRange | None:
@@ -212,17 +212,17 @@ class _Reader:
 
     def _leave(self, next_key: bytes | None) -> None:
         """Finish a range; `next_key` is the first key after it, None if there is none."""
-        left = self._ranges.popleft()
-        if not self._keeps_greatest or not self._has_keys_of(left):
+        finished = self._ranges.popleft()
+        if not self._keeps_greatest or not self._has_keys_of(finished):
             return
-        if next_key is None or next_key >= left.end:
-            left.kept = self._withdrawn(left)
+        if next_key is None or next_key >= finished.end:
+            finished.kept = self._withdrawn(finished)
 
     def _has_keys_of(self, current: RowRange) -> bool:
         return bool(self.keys) and self.keys[-1] >= current.start
 
     def _withdrawn(self, current: RowRange) -> bytes:
-        """Return the last key, which is not to be deleted yet."""
+        """Return the last key, which must not be deleted yet."""
         self.size -= self._last_bytes
         current.dropped_bytes -= self._last_bytes
         return self.keys.pop()

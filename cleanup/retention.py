@@ -1,11 +1,11 @@
-"""Keeps topics within the bounds that they ask for: `retention_messages` and `retention_bytes`.
+"""Keeps topics within the bounds in their properties: `retention_messages` and `retention_bytes`.
 
-Messages that are too many expire: the topic is trimmed (`live_from_ms`), and expiry deletes them.
-A thread beside the services counts each entry once, as it comes (`cleanup.counted_messages`).
+Excess messages expire: the topic is trimmed (`live_from_ms`), and expiry deletes them. The cleanup
+thread counts each new entry once (`cleanup.counted_messages`).
 
-It counts committed messages, also stored ones, and the bytes of their payloads, keys and headers.
-Counting waits at an entry of a transaction in progress; earlier messages are trimmed. Counting
-begins again with each process, and when entries were deleted in another way.
+It counts committed messages, including stored ones, and the bytes of their payloads, keys and
+headers. Counting waits at an entry of a transaction in progress; earlier messages are trimmed.
+Counting starts from scratch with each process, and when entries were deleted in another way.
 
 No transaction loses a part: a trim leaves the stored messages of a transaction that is in progress,
 or whose reference is not counted yet (`cleanup.uncounted_stored`).
@@ -45,7 +45,7 @@ class KeptTopics:
     """Keeps the topics of one store within their bounds. Used from one thread."""
 
     def __init__(self, store: Store, calls: TopicCalls, limits: Limits, clock: Clock) -> None:
-        """Count in `store`, which the services use that `calls` asks."""
+        """Count in `store`, which the services behind `calls` use."""
         self._store = store
         self._calls = calls
         self._clock = clock
@@ -55,26 +55,26 @@ class KeptTopics:
         self._now: dict[TopicId, CountedMessages] = {}
 
     def begin_pass(self) -> None:
-        """Forget topics that the pass before did not come across."""
+        """Forget topics that the last pass did not meet."""
         self._before, self._now = self._now, {}
 
     def forget(self, topic_id: TopicId) -> None:
-        """Count a topic anew: entries are gone that were counted."""
+        """Count a topic from scratch: counted entries are gone."""
         self._before.pop(topic_id, None)
         self._now.pop(topic_id, None)
 
     def held_ms(self) -> int | None:
-        """Return when the oldest message was written at which a bound waits, in ms since 1970.
+        """Return the time of the oldest message at which a bound waits, in ms since 1970.
 
-        It is of a transaction in progress. None: no bound waits. Any thread may ask.
+        Its transaction is in progress. None if no bound waits. Any thread may call this.
         """
-        found = [
+        times = [
             each.held_ms for each in (*self._before.copy().values(), *self._now.copy().values())
         ]
-        return min((each for each in found if each is not None), default=None)
+        return min((each for each in times if each is not None), default=None)
 
     def steps(self, topic: TopicMetadata, fates_now: FatesNow) -> Generator[Step, None, None]:
-        """Count what is new in a topic, and trim it if it has too much; give each step.
+        """Count new entries of a topic, and trim it if it has too many; yield each step.
 
         Raises the `Unavailable` errors, `StoreCorrupt`.
         """
@@ -83,11 +83,11 @@ class KeptTopics:
             return
         start = prefix(topic.id, topic.generation)
         counted = self._before.get(topic.id)
-        asked = (topic.generation, retention)
-        if counted is None or (counted.generation, counted.retention) != asked:
-            counted = CountedMessages(*asked, start + KEY.pack(self._live_ms(topic), 0))
+        bounds = (topic.generation, retention)
+        if counted is None or (counted.generation, counted.retention) != bounds:
+            counted = CountedMessages(*bounds, start + KEY.pack(self._live_ms(topic), 0))
         self._now[topic.id] = counted
-        # Before rows are read: what was in progress when they were read may have been rolled back.
+        # Read before the rows: a transaction in progress may be rolled back after they are read.
         fates = fates_now()
         yield from self._count(counted, topic, fates)
         if counted.trim_ms <= self._live_ms(topic):
@@ -109,16 +109,16 @@ class KeptTopics:
     def _count(
         self, counted: CountedMessages, topic: TopicMetadata, fates: Fates
     ) -> Generator[Step, None, None]:
-        """Count what is new, up to an entry of a transaction in progress."""
+        """Count new entries, up to one of a transaction in progress."""
         stop = after_prefix(prefix(topic.id, topic.generation))
         counted.held_ms = None
         has_bytes = counted.retention.bytes is not None
         is_done = False
         while not is_done:
-            with self._store.scan(MESSAGE, counted.next_row, stop, limit=self._rows_max) as found:
+            with self._store.scan(MESSAGE, counted.next_row, stop, limit=self._rows_max) as scanned:
                 rows = [
                     (key, value[:POINTER_END], _size(value) if has_bytes else 0)
-                    for key, value in found
+                    for key, value in scanned
                 ]
             is_done = len(rows) < self._rows_max
             yield Step(MESSAGE, Reason.RETENTION, scanned=max(1, len(rows)))
@@ -139,23 +139,23 @@ class KeptTopics:
     def _count_stored(
         self, counted: CountedMessages, topic: TopicMetadata, pointer: int, fate: Fate, fates: Fates
     ) -> Generator[Step, None, None]:
-        """Count what a reference stands for: all of it, or nothing if the pass ends here."""
+        """Count the stored messages of a reference: all, or none if the pass ends here."""
         run = payload_prefix(prefix(topic.id, topic.generation), pointer)
         if fate is not Fate.SEEN:
             if fate is Fate.UNKNOWN and fates.are_elsewhere:
-                # Readers may see it, so it stays, though nobody can say whether it counts.
+                # Readers may see it, so it stays, although it is unknown whether it counts.
                 oldest_ms = first_stored_ms(self._store, run, self._live_ms(topic))
                 if oldest_ms is not None:
                     counted.add(oldest_ms, 0, 0)
             return
         has_bytes = counted.retention.bytes is not None
-        live_ms = max(1, self._live_ms(topic))  # at 0 may be a seal
+        live_ms = max(1, self._live_ms(topic))  # at time 0 there may be a seal
         at, stop = run + KEY.pack(live_ms, 0), after_prefix(run)
         slices: deque[CountedSlice] = deque()
         is_done = False
         while not is_done:
-            with self._store.scan(PAYLOAD, at, stop, limit=self._rows_max) as found:
-                rows = [(key, _stored_size(key, body) if has_bytes else 0) for key, body in found]
+            with self._store.scan(PAYLOAD, at, stop, limit=self._rows_max) as scanned:
+                rows = [(key, _stored_size(key, body) if has_bytes else 0) for key, body in scanned]
             is_done = len(rows) < self._rows_max
             yield Step(PAYLOAD, Reason.RETENTION, scanned=max(1, len(rows)))
             for key, size in rows:

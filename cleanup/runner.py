@@ -1,9 +1,9 @@
-"""The thread of cleanup: a pass on a period, and on demand, in slices with pauses between.
+"""The thread of cleanup: passes on a period and on demand, in slices with pauses between.
 
-While the server has requests, it works for a slice and pauses, so that publishing keeps its
-latency, for the less the longer a pass is overdue; otherwise it goes on at once. A pass that fails,
-because the disk is full or the server is stopping, is logged and done again with the next period:
-deletes need room too. Nothing but `stop` ends the thread.
+While the server has requests, the thread pauses after each slice, so that publishing keeps its
+latency; pauses get shorter the longer a pass is overdue. Otherwise it continues at once. A pass
+that fails, because the disk is full (deletes need room too) or the server is stopping, is logged
+and repeated after a period. Only `stop` ends the thread.
 """
 
 import logging
@@ -22,7 +22,7 @@ from tms.core.runtime.repeatable import repeatable
 from tms.core.values.cleanup import CleanupPass
 
 _BUSY_S = 0.25
-"""So long after a request was seen, there may be more."""
+"""The time after a request in which the server counts as busy."""
 _PASSES_KEPT = 20
 
 _log = logging.getLogger(__name__)
@@ -31,21 +31,21 @@ _log = logging.getLogger(__name__)
 class Passes(Protocol):
     """Cleans up tables, one pass at a time."""
 
-    def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
-        """Do one pass, giving each step when it is done; `is_asked`: somebody waits for it.
+    def steps(self, *, is_on_demand: bool = False) -> Iterator[Step]:
+        """Do one pass, yielding each step when it is done; `is_on_demand`: somebody waits for it.
 
         Raises `TmsError`.
         """
         ...
 
     def close(self) -> None:
-        """Close what it has opened for itself. There are no more passes then."""
+        """Close what it has opened for itself. No pass follows."""
         ...
 
 
 @dataclass(slots=True)
 class Counts:
-    """The work since the process began."""
+    """The work done since the process began."""
 
     scanned: Counter[Reason] = field(default_factory=Counter)
     dropped: Counter[tuple[str, Reason]] = field(default_factory=Counter)
@@ -55,10 +55,10 @@ class Counts:
     passes: int = 0
     failed_passes: int = 0
     pass_seconds: float = 0.0
-    """The time of all finished passes."""
+    """The total time of all finished passes."""
 
     def by_reason(self) -> dict[str, int]:
-        """Return how many rows were deleted for which reason, in whatever table."""
+        """Return how many rows were deleted in all tables, by reason."""
         counts: Counter[str] = Counter()
         for (_, reason), count in list(self.dropped.items()):
             counts[reason.value] += count
@@ -82,9 +82,9 @@ class Runner:
         """Run by `limits`; `activity` counts the server's requests."""
         self.counts = Counts()
         self.last_passes: Sequence[CleanupPass] = ()
-        """The last ones that were finished, the newest first."""
+        """The last finished passes, the newest first."""
         self.last_failure: str | None = None
-        """Why the last pass was not finished; None where it was."""
+        """Why the last pass failed; None if it did not."""
         self.is_running = False
         self._cleaner = cleaner
         self._period_s = limits.cleanup_period_s
@@ -95,39 +95,41 @@ class Runner:
         self._seen_activity = activity()
         self._busy_until = 0.0
         self._changed = Condition()
-        self._asked = 0
-        """How many passes were asked for."""
+        self._requested = 0
+        """The number of passes requested."""
         self._done = 0
-        """Up to which of them passes have ended."""
+        """The number of requests whose passes have ended."""
         self._stopping = False
         self._thread = Thread(target=self._work, name="tms-cleanup", daemon=True)
 
     @property
     def last_pass(self) -> CleanupPass | None:
-        """The last pass that was finished."""
+        """The last finished pass."""
         return next(iter(self.last_passes), None)
 
     def start(self) -> None:
-        """Start the thread; the first pass comes after a period, or when asked for."""
+        """Start the thread; the first pass comes after a period, or on demand."""
         self._thread.start()
 
     def run_pass(self, timeout_s: float) -> bool:
-        """Have a pass begin now; return whether it ended within `timeout_s` seconds. Blocks."""
+        """Start a pass now; return whether it ended within `timeout_s` seconds. Blocks."""
         with self._changed:
-            self._asked += 1
-            asked = self._asked
+            self._requested += 1
+            request = self._requested
             self._changed.notify_all()
-            ended = self._changed.wait_for(lambda: self._done >= asked or self._stopping, timeout_s)
-            return ended and self._done >= asked
+            ended = self._changed.wait_for(
+                lambda: self._done >= request or self._stopping, timeout_s
+            )
+            return ended and self._done >= request
 
     def ask(self) -> None:
-        """Have a pass begin now, and do not wait for it."""
+        """Start a pass now, without waiting for it."""
         with self._changed:
-            self._asked += 1
+            self._requested += 1
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End the thread after the step it is at. Blocks until then. Stopping twice is no error."""
+        """End the thread after its current step. Blocks until then. Repeatable."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -139,39 +141,39 @@ class Runner:
         while True:
             with self._changed:
                 self._changed.wait_for(
-                    lambda: self._stopping or self._asked > self._done, self._period_s
+                    lambda: self._stopping or self._requested > self._done, self._period_s
                 )
                 if self._stopping:
                     return
-                is_asked, asked = self._asked > self._done, self._asked
+                is_on_demand, request = self._requested > self._done, self._requested
                 self.is_running = True
-            self._pass(is_asked=is_asked)
+            self._pass(is_on_demand=is_on_demand)
             with self._changed:
                 self.is_running = False
-                self._done = asked
+                self._done = request
                 self._changed.notify_all()
 
-    def _pass(self, *, is_asked: bool) -> None:
-        """Do a pass, whatever happens in it."""
+    def _pass(self, *, is_on_demand: bool) -> None:
+        """Do a pass, and handle its errors."""
         started_ms, started = self._clock.now_ms(), perf_counter()
         rows = 0
         slice_started = started
         try:
             with repeatable():
-                for step in self._cleaner.steps(is_asked=is_asked):
+                for step in self._cleaner.steps(is_on_demand=is_on_demand):
                     self.counts.add(step)
                     rows += step.dropped + step.inverted
-                    # A step takes a slice at most, so another one would take it too far.
+                    # A step takes at most a slice, so another one could exceed it.
                     if perf_counter() - slice_started >= self._slice_s / 2:
                         if self._is_stopped_in_pause(perf_counter() - started):
                             return
                         slice_started = perf_counter()
         except Stopping:
-            self._stopping = True  # for good: whose loop is closed, it calls nobody any more
+            self._stopping = True  # the loop is closed: end the thread
         except TmsError as error:
             self._failed(str(error))
             _log.warning("cleanup is waiting: %s", error)
-        except Exception as error:  # the thread must go on whatever happens
+        except Exception as error:  # the thread must survive any error
             self._failed(str(error))
             _log.exception("cleanup failed")
         else:
@@ -187,10 +189,10 @@ class Runner:
         self.last_failure = reason
 
     def _is_stopped_in_pause(self, pass_s: float) -> bool:
-        """Let others have their turn; return whether it is to stop.
+        """Let other threads run; return whether to stop.
 
-        Where a pass has taken longer than a period, pauses are shorter by as much: the next one is
-        due, and what is never finished falls ever further behind.
+        If a pass takes longer than a period, pauses get shorter in proportion: the next pass is
+        due, and a pass that never finished would fall further and further behind.
         """
         pause_s = self._pause_s * min(1.0, self._period_s / pass_s)
         with self._changed:

@@ -1,7 +1,6 @@
-"""Cleanup as the server has it: the runner behind an interface for the event loop.
+"""A server's cleanup: the runner, with an interface for the event loop.
 
-Fulfils `tms.core.values.cleanup.Cleanup`. What it reads of tables, and waits for, is done in
-threads.
+Implements `tms.core.values.cleanup.Cleanup`. Threads read the tables, and wait for the runner.
 """
 
 import asyncio
@@ -18,8 +17,8 @@ from tms.transactions.pruning import InvalidList
 from tms.transactions.service import TransactionService
 
 
-def told(bound: Bound) -> PruneBound:
-    """Return a bound for those who look after a server."""
+def prune_bound(bound: Bound) -> PruneBound:
+    """Return a bound for operators."""
     return PruneBound(
         table=bound.table,
         start=bound.start.hex(),
@@ -31,7 +30,7 @@ def told(bound: Bound) -> PruneBound:
 
 
 def invalid_state(listed: InvalidList, bound: int, limits: Limits) -> InvalidState:
-    """Return what holds the invalid list, `bound` being how far it has been inverted."""
+    """Return what keeps the invalid list long; it is inverted up to `bound`."""
     pointers = list(listed.since)
     above = sum(pointer > bound for pointer in pointers)
     first = listed.first_in_progress
@@ -60,7 +59,7 @@ class CleanupService:
         limits: Limits,
         clock: TrustedClock,
     ) -> None:
-        """Start the runner; None for transactions that are managed elsewhere."""
+        """Start the runner; `transactions` is None if they are managed elsewhere."""
         self._clock = clock
         self._runner = runner
         self._store = store
@@ -69,11 +68,11 @@ class CleanupService:
         runner.start()
 
     async def run_pass(self, timeout_s: float) -> bool:
-        """Have a pass begin now; return whether it ended within `timeout_s` seconds."""
+        """Start a pass now; return whether it ended within `timeout_s` seconds."""
         return await asyncio.to_thread(self._runner.run_pass, timeout_s)
 
     async def state(self) -> CleanupState:
-        """Return how cleanup stands."""
+        """Return the state of cleanup."""
         bounds = await asyncio.to_thread(StoreBoundTable(self._store).bounds, MESSAGE)
         invalid = None
         if self._transactions is not None:
@@ -94,7 +93,7 @@ class CleanupService:
             dropped_bytes=counts.dropped_bytes,
             inverted_rows=counts.inverted,
             dropped_by_reason=counts.by_reason(),
-            bounds=[told(bound) for bound in bounds],
+            bounds=[prune_bound(bound) for bound in bounds],
             invalid=invalid,
             clock_step_s=self._clock.state().step_s,
             last_passes=runner.last_passes,

@@ -1,14 +1,14 @@
-"""The topics as cleanup goes through them, with what it remembers of each from pass to pass.
+"""The topics of a pass, with what cleanup remembers of each from pass to pass.
 
-What it remembers is until when there is nothing to do: so a topic that is idle costs a pass no more
-than its row of the Metadata table, which is not even decoded where it is as before. Of a deleted
-topic that waits, a number is remembered, about 90 bytes: it was emptied, and is once more after a
-minute, or nothing of it is left but its last row, which may not go yet. The rows are not even read
-where the store says that none was changed since they were, and none waits no more.
+It remembers until when a topic needs no work. So an idle topic costs a pass only its row of the
+Metadata table, which is not even decoded if unchanged. A deleted topic that waits costs a number,
+about 90 bytes: it was emptied, and will be emptied once more after a minute; or only its last row
+remains, which may not go yet. The rows are not even read if the store says that none has changed
+and no wait is over.
 
-What has expired is decided by a row and the time as of which that was read, however long the pass
-takes to come to it. A ttl that is raised later writes down what has expired by then, which is no
-less (`TopicMetadata.changed`). So no pass deletes what readers are still given.
+Expiry is decided by a row and the time as of which it was read, however late in the pass. If a ttl
+is raised later, the topic records what has expired by then, which is at least as much
+(`TopicMetadata.changed`). So no pass deletes messages that readers still get.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,12 +27,12 @@ class MetadataPage(NamedTuple):
     """Rows of the Metadata table."""
 
     as_of_ms: int
-    """The time as of which they are so, in ms since 1970."""
+    """The time as of which they were read, in ms since 1970."""
     exchanges: int | None
-    """How many changes the store had begun by then; None: others may change it."""
+    """The store's `exchanges` at that time; None if other processes may change it."""
     rows: list[Row]
     is_as_before: bool = False
-    """Whether all rows are as they were in the last pass, and so none was read."""
+    """Whether all rows are unchanged since the last pass, so none was read."""
 
 
 ReadPage = Callable[[Callable[[], MetadataPage]], MetadataPage]
@@ -42,7 +42,7 @@ _ROWS = 500
 
 
 class Wait(NamedTuple):
-    """When there is something to do again for a deleted topic. Topics share equal ones."""
+    """When a deleted topic needs work again. Topics share equal values."""
 
     steady_ms: int = 0
     """In steady time."""
@@ -50,81 +50,81 @@ class Wait(NamedTuple):
     """In ms since 1970."""
 
     def is_over(self, steady_ms: int, as_of_ms: int) -> bool:
-        """Whether both times have come."""
+        """Whether both times have passed."""
         return self.steady_ms <= steady_ms and self.as_of_ms <= as_of_ms
 
 
 @dataclass(slots=True)
-class Known:
-    """The facts about a topic that are remembered as long as its row does not change."""
+class RememberedTopic:
+    """What is remembered of a topic as long as its row does not change."""
 
     row: bytes
     topic: TopicMetadata
     since_ms: int
-    """When the row was first seen so, in steady time."""
+    """When the row was first read with this value, in steady time."""
     as_of_ms: int
-    """When it was last seen so, in ms since 1970: what had expired by then may go."""
+    """When it was last read with this value, in ms since 1970: messages expired by then may go."""
     messages_due_ms: int = 0
-    """No message expires before that."""
+    """No message expires before this time."""
     payloads_due_ms: int = 0
-    """No stored payload does, if pointers are about as old as what is stored under them."""
+    """No stored payload expires before this time, if pointers are as old as their payloads."""
     all_payloads_steady_ms: int = 0
-    """When to look at all pointers, in steady time."""
+    """When to read all pointers, in steady time."""
     is_clean: bool = False
-    """Whether nothing is left of dead generations, for good."""
+    """Whether no rows of dead generations remain, for good."""
     wait: Wait | None = None
-    """Until when there is nothing to do for a deleted topic; None if it does not wait."""
+    """Until when a deleted topic needs no work; None if it does not wait."""
     is_forgotten: bool = False
     """Whether the row was deleted."""
     dropped_bytes: int = 0
-    """How large the rows were that were dropped since the room was last given back."""
+    """The size of the rows dropped since room was last freed."""
 
 
 @dataclass(slots=True)
 class _Met:
     """The topics that a pass has met."""
 
-    known: dict[bytes, Known] = field(default_factory=dict)
+    remembered: dict[bytes, RememberedTopic] = field(default_factory=dict)
     waiting: dict[int, Wait] = field(default_factory=dict)
     """The deleted topics that wait, by the hash of a row with its key."""
     waits: dict[Wait, Wait] = field(default_factory=dict)
-    """Their waits, each once."""
+    """Their waits, without duplicates."""
 
     def add_waiting(self, mark: int, wait: Wait) -> None:
-        """Remember a topic that waits by its hash alone."""
+        """Remember only the hash of a topic that waits."""
         self.waiting[mark] = self.waits.setdefault(wait, wait)
 
-    def add(self, key: bytes, topic: Known) -> None:
-        """Remember as little of a topic as will do."""
+    def add(self, key: bytes, topic: RememberedTopic) -> None:
+        """Remember as little of a topic as possible."""
         if topic.wait is not None:
             self.add_waiting(hash((key, topic.row)), topic.wait)
         elif not topic.is_forgotten:
-            self.known[key] = topic
+            self.remembered[key] = topic
 
 
 class KnownTopics:
     """All topics of a store. Used from one thread."""
 
     def __init__(self, store: Store, clock: Clock, read: ReadPage, behind_ms: int = 0) -> None:
-        """Read rows by `read`, a page at a time; let as much time pass as a change may take."""
+        """Read rows with `read`, a page at a time; a change may take `behind_ms`."""
         self._store = store
         self._clock = clock
         self._read = read
         self._behind_ms = behind_ms
         self._last = _Met()
-        """By the last pass that met all."""
+        """From the last complete pass."""
         self._new = 0
-        """How many topics the pass that runs has met that `_last` does not have, or has no more."""
+        """The number of topics that the current pass has met and `_last` lacks."""
         self._exchanges: int | None = None
-        """The count of changes as of which all rows are known; None: read them."""
+        """The store's `exchanges` as of which all rows are remembered; None: read them."""
 
     def __len__(self) -> int:
-        return len(self._last.known) + len(self._last.waiting) + self._new
+        return len(self._last.remembered) + len(self._last.waiting) + self._new
 
-    def pages(self) -> Iterator[list[Known]]:
-        """Give the topics by row key, a page at a time, also deleted ones, but for those that wait.
+    def pages(self) -> Iterator[list[RememberedTopic]]:
+        """Yield pages of topics by row key, deleted ones included, except those that wait.
 
-        Afterwards forget those whose row was not there. Raises `StoreCorrupt`, `StoreUnavailable`.
+        Afterwards forget topics without a row. Raises `StoreCorrupt`, `StoreUnavailable`.
         """
         self._new = 0
         met = _Met()
@@ -133,20 +133,20 @@ class KnownTopics:
         while True:
             shown = shown_rows(self._store)
             page = self._read(partial(self._page, start))
-            # After they were read: what was put before, is older by then.
+            # Taken after the read, so that rows put earlier count as older.
             steady_ms = self._clock.steady_ms()
             rows = page.rows
             if not start:
                 exchanges, self._exchanges = page.exchanges, None
             if page.is_as_before:
-                rows = [(key, known.row) for key, known in self._last.known.items()]
+                rows = [(key, remembered.row) for key, remembered in self._last.remembered.items()]
                 met = _Met(waiting=self._last.waiting, waits=self._last.waits)
             for first in range(0, len(rows), _ROWS):
                 some = rows[first : first + _ROWS]
                 due = self._due(some, met, shown, steady_ms, page.as_of_ms)
                 yield list(due.values())
-                for key, known in due.items():
-                    met.add(key, known)
+                for key, remembered in due.items():
+                    met.add(key, remembered)
             if page.is_as_before or len(rows) < _ROWS:
                 break
             start = rows[-1][0] + b"\x00"
@@ -159,33 +159,33 @@ class KnownTopics:
         shown: Callable[[bytes], bytes],
         steady_ms: int,
         as_of_ms: int,
-    ) -> dict[bytes, Known]:
-        """Return the topics of rows that do not wait, by row key."""
-        due: dict[bytes, Known] = {}
+    ) -> dict[bytes, RememberedTopic]:
+        """Return the topics in rows, without those that wait, by row key."""
+        due: dict[bytes, RememberedTopic] = {}
         for key, value in rows:
             mark = hash((key, value))
             wait = self._last.waiting.get(mark)
             if wait is not None and not wait.is_over(steady_ms, as_of_ms):
                 met.add_waiting(mark, wait)
                 continue
-            # If the pass fails after a row was deleted, an equal one may be put again: that is new.
+            # If the pass fails after deleting a row, an equal row put again counts as new.
             self._last.waiting.pop(mark, None)
-            known = self._last.known.get(key)
-            if known is not None and not known.topic.exists:
-                del self._last.known[key]
+            remembered = self._last.remembered.get(key)
+            if remembered is not None and not remembered.topic.exists:
+                del self._last.remembered[key]
                 self._new += 1
-            elif known is None:
+            elif remembered is None:
                 self._new += 1
-            if known is None or known.row != value:
-                since_ms = steady_ms if wait is None else 0  # one that waited is old
-                known = Known(value, decoded(key, shown(value)), since_ms, as_of_ms)
-            known.as_of_ms = as_of_ms
-            due[key] = known
+            if remembered is None or remembered.row != value:
+                since_ms = steady_ms if wait is None else 0  # a topic that waited is old
+                remembered = RememberedTopic(value, decoded(key, shown(value)), since_ms, as_of_ms)
+            remembered.as_of_ms = as_of_ms
+            due[key] = remembered
         return due
 
     def _page(self, start: bytes) -> MetadataPage:
-        """Return rows from `start` on, and the time as of which they are so."""
-        # A write that failed may be a change that comes to light later, with an earlier time.
+        """Return rows from `start` on, and the time as of which they were read."""
+        # A failed write may turn out later to be a change, with an earlier time.
         self._store.check_writable()
         as_of_ms = self._clock.deletion_ms() - self._behind_ms
         exchanges = self._store.exchanges
@@ -193,5 +193,5 @@ class KnownTopics:
         steady_ms = self._clock.steady_ms()
         if is_same and not any(wait.is_over(steady_ms, as_of_ms) for wait in self._last.waits):
             return MetadataPage(as_of_ms, exchanges, [], is_as_before=True)
-        with self._store.scan(METADATA, start, b"\xff", limit=_ROWS) as found:
-            return MetadataPage(as_of_ms, exchanges, list(found))
+        with self._store.scan(METADATA, start, b"\xff", limit=_ROWS) as scanned:
+            return MetadataPage(as_of_ms, exchanges, list(scanned))

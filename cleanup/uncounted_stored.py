@@ -1,17 +1,17 @@
-"""From when on a topic has messages that were stored and are not counted for its bound yet.
+"""Finds the oldest stored messages of a topic that are not yet counted for its bound.
 
-Stored messages are given at the place of their reference, which may be written long after them. A
-trim that has not counted them would take away a part of a transaction. They are found thus:
+Readers get stored messages at the place of their reference, which may be written long after them. A
+trim that has not counted them would delete a part of a transaction. They are found as follows:
 
-1. Under the pointers of transactions in progress that stored in this process: as it has noted them
-   (`WrittenSoFar`). This is asked after counting, at one moment with the end of the topic.
+1. Under the pointers of transactions in progress that stored in this process: as recorded in
+   `WrittenSoFar`, which is read after counting, together with the end of the topic.
 2. Of transactions in progress from before a restart, in the Payload table: once for each pointer.
 3. Of transactions that have ended by that moment: their references are below the end, so they are
-   looked for from the row on that is counted next.
-4. A message stored after that moment is not older than the topic's last entry then, because it gets
-   such a time (`tms.messaging.write_requests`), and a trim comes up to a counted entry.
+   searched from the next row to count on.
+4. A message stored after that moment gets a time not before the topic's last entry
+   (`tms.messaging.write_requests`), and a trim ends at a counted entry.
 
-Where transactions are managed elsewhere, every pointer is in progress that is not too old for that.
+If transactions are managed elsewhere, every pointer that is young enough counts as in progress.
 """
 
 from collections.abc import Generator
@@ -39,14 +39,14 @@ from tms.core.values.topic import TopicMetadata
 
 
 def first_stored_ms(store: Store, run: bytes, live_ms: int) -> int | None:
-    """Return when the oldest message was stored that lives under a payload prefix, None if none."""
-    live = run + KEY.pack(max(1, live_ms), 0)  # at 0 may be a seal
+    """Return the time of the oldest live message under a payload prefix, None if none."""
+    live = run + KEY.pack(max(1, live_ms), 0)  # at time 0 there may be a seal
     key = first_key(store, PAYLOAD, live, after_prefix(run))
     return None if key is None else stored_ms(key)
 
 
 class UncountedStored:
-    """Finds what is stored in the topics of one store, and not counted. Used from one thread."""
+    """Finds stored messages of one store that are not counted. Used from one thread."""
 
     def __init__(self, store: Store, clock: Clock, limits: Limits, rows_max: int) -> None:
         """Read at most `rows_max` rows at a time."""
@@ -58,24 +58,24 @@ class UncountedStored:
     def least_ms(
         self, counted: CountedMessages, topic: TopicMetadata, fates: Fates, written: WrittenSoFar
     ) -> Generator[Step, None, int | None]:
-        """Return when the oldest such message was stored, in ms since 1970; None: there is none.
+        """Return the time of the oldest such message, in ms since 1970; None if there is none.
 
-        `written` was asked for after `counted` was. Gives each step. Raises `StoreUnavailable`,
+        `written` was read after `counted`. Yields each step. Raises `StoreUnavailable`,
         `StoreCorrupt`.
         """
         start = prefix(topic.id, topic.generation)
         live_ms = topic.first_live_ms(self._clock.expiry_ms())
         noted = written.stored_ms.items()
-        found: list[int | None] = [ms for pointer, ms in noted if not fates.is_invalid(pointer)]
+        times: list[int | None] = [ms for pointer, ms in noted if not fates.is_invalid(pointer)]
         if fates.are_elsewhere:
-            found.append(self._elsewhere_ms(start, fates))
+            times.append(self._elsewhere_ms(start, fates))
             yield Step(PAYLOAD, Reason.RETENTION)
-        found.append((yield from self._before_restart_ms(counted, start, live_ms, fates)))
-        found.append((yield from self._ahead_ms(counted, start, live_ms, fates, written.end)))
-        return min((each for each in found if each is not None), default=None)
+        times.append((yield from self._before_restart_ms(counted, start, live_ms, fates)))
+        times.append((yield from self._ahead_ms(counted, start, live_ms, fates, written.end)))
+        return min((each for each in times if each is not None), default=None)
 
     def _elsewhere_ms(self, start: bytes, fates: Fates) -> int | None:
-        """Return when the first transaction began that may go on, by whichever clock."""
+        """Return the start of the oldest transaction that may be in progress, by any clock."""
         young = payload_prefix(start, max(0, fates.ended_up_to + 1))
         key = first_key(self._store, PAYLOAD, young, after_prefix(start))
         if key is None:
@@ -87,8 +87,8 @@ class UncountedStored:
         self, counted: CountedMessages, start: bytes, live_ms: int, fates: Fates
     ) -> Generator[Step, None, int | None]:
         pointers = fates.from_before()
-        known = counted.stored_before
-        counted.stored_before = {each: known[each] for each in pointers if each in known}
+        before = counted.stored_before
+        counted.stored_before = {p: before[p] for p in pointers if p in before}
         for pointer in pointers:
             if pointer not in counted.stored_before:
                 run = payload_prefix(start, pointer)
@@ -100,7 +100,7 @@ class UncountedStored:
     def _ahead_ms(
         self, counted: CountedMessages, start: bytes, live_ms: int, fates: Fates, end: bytes
     ) -> Generator[Step, None, int | None]:
-        """Look at the references that are not counted, each once while counting waits."""
+        """Read the references that are not counted, each once while counting waits."""
         is_expired = counted.ahead_ms is not None and counted.ahead_ms < live_ms
         if counted.looked_from != counted.next_row or is_expired:
             counted.looked_from = counted.looked_to = counted.next_row
@@ -110,8 +110,8 @@ class UncountedStored:
             at, stop = counted.looked_to, start + end
             if at >= stop:
                 break
-            with self._store.scan(MESSAGE, at, stop, limit=self._rows_max) as found:
-                rows = [(key, value[:POINTER_END]) for key, value in found]
+            with self._store.scan(MESSAGE, at, stop, limit=self._rows_max) as scanned:
+                rows = [(key, value[:POINTER_END]) for key, value in scanned]
             is_done = len(rows) < self._rows_max
             yield Step(MESSAGE, Reason.RETENTION, scanned=max(1, len(rows)))
             for key, value in rows:

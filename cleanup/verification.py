@@ -1,6 +1,6 @@
-"""Checks that the tables of a store hold together. Reads only.
+"""Checks that the tables of a store are consistent. Only reads.
 
-What is found is a line each; none of it is expected, whatever crashed when.
+Each problem is one line; no crash should ever cause one.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,11 +38,11 @@ from tms.core.values.topic import TopicId, TopicMetadata
 from tms.transactions.segments import token_of
 
 CHECKED_BY_ROW = (MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP)
-"""The tables whose rows are of topics."""
+"""The tables whose rows belong to topics."""
 
 
 class Verification(Inspection):
-    """A look into one store, which also checks it."""
+    """An inspection of one store that also checks it."""
 
     def __init__(
         self,
@@ -55,31 +55,32 @@ class Verification(Inspection):
         """Check `store` as of `now_ms`, in milliseconds since 1970; see `Inspection`."""
         super().__init__(store, limits, now_ms, transactions, transactions_ms)
         self.sealed = 0
-        """How many rows it has come across that are sealed: they are nobody's, and no problem."""
+        """The number of sealed rows met; they are not problems."""
         self.without_payloads = 0
-        """How many living references that nothing is stored for. A publish of no messages writes
-        one where nothing was stored before, so that a lost payload cannot be told from it."""
+        """The number of live references without stored messages. A publish of no messages writes
+        one too, so they may not be lost payloads.
+        """
         self._topics: dict[TopicId, TopicMetadata] = {}
         self._seals: dict[TopicId, Seal] = {}
         self._invalids: frozenset[int] = frozenset()
         self._bound = 0
         self._read_groups: set[bytes] = set()
-        """The topics, by prefix, whose groups were checked."""
+        """The prefixes of topics whose groups were checked."""
 
     def prepared(self) -> list[str]:
-        """Read what rows are checked against; return what is wrong with that."""
-        found = []
+        """Read the data to check rows against; return its problems."""
+        problems = []
         try:
             self._topics, self._seals = {}, {}
             self._read_groups = set()
             for key, row in self.rows(METADATA):
-                # Without its properties: there may be many topics, and each may have a megabyte.
+                # Without properties: there may be many topics, each with a megabyte of them.
                 topic = replace(decoded(key, row), properties={})
                 self._topics[topic.id] = topic
                 self._seals[topic.id] = seal_of(row)
         except StoreCorrupt as error:
-            found.append(f"the metadata of topics is damaged: {error}")
-        return [*found, *self._of_transactions()]
+            problems.append(f"the metadata of topics is damaged: {error}")
+        return [*problems, *self._of_transactions()]
 
     def _of_transactions(self) -> Iterator[str]:
         table = StoreTransactionTable(self._store)
@@ -95,13 +96,13 @@ class Verification(Inspection):
             yield f"the bound {bound} is above the last write pointer {state.last_write_pointer}"
         oldest = min(table.snapshots(), default=0)
         old = [n for n, _ in table.rows(0) if policy.log_row(n, oldest) is policy.Decision.DROP]
-        # What is of a segment before may have come late, and goes with the next snapshot.
-        left = [n for n in old if token_of(n) == token_of(oldest)]
-        if left:
-            yield f"older than all snapshots: {len(left)} rows of the log of transactions"
+        # Rows of an earlier segment may be late ones, which the next snapshot deletes.
+        leftover = [n for n in old if token_of(n) == token_of(oldest)]
+        if leftover:
+            yield f"older than all snapshots: {len(leftover)} rows of the log of transactions"
 
     def of_rows(self, table: str, rows: Iterable[Row], *, is_cleaned: bool) -> Iterator[str]:
-        """Give what is wrong with rows of a table of `CHECKED_BY_ROW`, once it is `prepared`."""
+        """Yield the problems of rows of a table in `CHECKED_BY_ROW`; call `prepared` first."""
         before = b""
         for row in rows:
             place = f"{table} {row[0].hex()}"
@@ -146,7 +147,7 @@ class Verification(Inspection):
             yield from self._groups(start)
 
     def _groups(self, topic_prefix: bytes) -> Iterator[str]:
-        """Give which groups cannot be read; for each topic once."""
+        """Yield the groups that cannot be read; for each topic once."""
         if topic_prefix in self._read_groups:
             return
         self._read_groups.add(topic_prefix)
@@ -157,13 +158,13 @@ class Verification(Inspection):
                 yield f"group {group.topic_id} {group.name}: {error}"
 
     def _is_greatest(self, table: str, key: bytes, topic: TopicMetadata) -> bool:
-        """Whether a row is the one of a topic that stays, for its key."""
+        """Whether a row is the topic's greatest, which stays for its key."""
         start = metadata_key(topic.id)
         with self._store.scan(table, start, after_prefix(start), reverse=True, limit=1) as rows:
             return table == MESSAGE and next((k for k, _ in rows), None) == key
 
     def _entry(self, place: str, topic: TopicMetadata, key: bytes, value: bytes) -> Iterator[str]:
-        """Give what is wrong with an entry of a living topic."""
+        """Yield the problems of an entry of a live topic."""
         if not value:
             yield f"{place}: it has no value"
             return
@@ -182,7 +183,7 @@ class Verification(Inspection):
             first = start + SEAL_END
             with self._store.scan(PAYLOAD, first, after_prefix(start), limit=1) as rows:
                 has_payloads = next(rows, None) is not None
-            # A payload is stored, and expires, before its reference is published.
+            # A payload is stored, and expires, before its reference.
             margin_ms = self._limits.transaction_lifetime_s_max * 1000
             if not has_payloads and published_ms - margin_ms >= live_ms:
                 self.without_payloads += 1

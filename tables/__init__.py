@@ -1,1 +1,1 @@
-"""Keys, the Store interface with its implementations, and the three tables written on it."""
+"""Keys, the Store interface with its implementations, and the tables built on it."""

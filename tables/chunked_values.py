@@ -4,8 +4,8 @@
     end key   := start, 0xffffffff
     end       := length uint64, crc32 uint32        of the whole value
 
-Big-endian. DO NOT CHANGE: on disk. The end is put last and deleted first, so that a value without
-an end is one that was not put whole, and is none.
+Big-endian. DO NOT CHANGE: on disk. The end is put last and deleted first, so a value without an end
+was not put whole and does not count.
 """
 
 import struct
@@ -22,7 +22,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 def rows_of(start: bytes, value: bytes) -> Iterator[Row]:
-    """Give the rows of a value in the order in which they are to be put."""
+    """Yield the rows of a value in the order in which to put them."""
     for number, at in enumerate(range(0, len(value), _CHUNK_BYTES)):
         yield chunk_key(start, number), value[at : at + _CHUNK_BYTES]
     yield end_key(start), _END.pack(len(value), crc32(value))
@@ -39,7 +39,7 @@ def chunk_key(start: bytes, number: int) -> bytes:
 
 
 def number_of(key: bytes) -> int:
-    """Return the number of the chunk that `key` has; of an end some great one."""
+    """Return the number of the chunk that `key` has; for an end, a number above all chunks."""
     return int(_CHUNK.unpack_from(key, len(key) - _CHUNK.size)[0])
 
 
@@ -49,16 +49,16 @@ def end_key(start: bytes) -> bytes:
 
 
 def start_of(key: bytes) -> bytes:
-    """Return the start of the keys of a value, one of which is `key`."""
+    """Return the start that all keys of a value have, from one of its keys."""
     return key[: -_CHUNK.size]
 
 
 def value_of(start: bytes, rows: Sequence[Row]) -> bytes | None:
-    """Return the value whose rows, ascending, are all that begin with `start`; None if damaged."""
+    """Return the value of all rows under `start`, which ascend; None if it is damaged."""
     *chunks, (key, end) = rows or [(b"", b"")]
     if key != end_key(start) or len(end) != _END.size:
         return None
     length, checksum = _END.unpack(end)
-    # Chunks behind the length are left over from a longer one that was not put whole.
+    # Chunks beyond the length remain from a longer value that was not put whole.
     value = b"".join([chunk for _, chunk in chunks])[:length]
     return value if len(value) == length and crc32(value) == checksum else None

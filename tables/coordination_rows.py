@@ -9,7 +9,7 @@ _END = b"\xff" * 8
 
 
 class CoordinationRows:
-    """The coordination table of a store, which stays open when this is used no more."""
+    """The coordination table of a store, which stays open after this is no longer used."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,26 +1,26 @@
 """Copies topics from one store into another: rows are unchanged, so ids and positions stay.
 
 All rows of a topic are copied, of all its generations: first payloads, messages, positions and
-groups; then they are compared with the source, row by row; its metadata come last, so readers of
-the target see a topic only when it is complete. Nothing may write to the source during the copy.
+groups. They are then compared with the source row by row. The metadata come last, so readers of the
+target see a topic only when it is complete. Nothing may write to the source during the copy.
 
-A mark for each topic records the progress with the rows, so a copy that was broken off continues.
-The marks are deleted when all topics are done. A topic in the target that has no mark is never
-written to. If it is a copy that was complete before, it is compared again before anything is
-written; otherwise it is another topic, and the copy is refused.
+A mark for each topic records the progress with the rows, so an interrupted copy continues. The
+marks are deleted when all topics are done. A topic in the target that has no mark is never written
+to. If it is a copy that was complete before, it is compared again before anything is written;
+otherwise it is another topic, and the copy is refused.
 
     mark key := "copy:", metadata row key                       in the target's Bound table
     mark     := JSON {"source", "table", "key", "rows", "digest"}
 
 `key` is the last copied key of `table`, in hexadecimal digits; `table` "metadata" means that all
-rows are there. `digest` is a digest of the topic's last rows in the source at the beginning. A mark
-without a topic is there while the others are deleted.
+rows are copied. `digest` is a digest of the topic's last rows in the source at the beginning. One
+mark without a topic exists while the others are deleted.
 
-Positions and groups become plain rows, those that count, and rows that a cluster's seals hide are
-not copied. A feature that the source has is recorded in the target before anything is copied.
+Only the positions and groups that count are copied, as plain rows. Rows that a cluster's seals hide
+are not copied. A feature of the source is recorded in the target before anything is copied.
 
-Entries of the source's invalid transactions are inverted on the way, as a rollback leaves them: so
-the target need not know that they are invalid.
+Entries of the source's invalid transactions are inverted on the way, as a rollback does, so the
+target need not know that they are invalid.
 """
 
 import json
@@ -72,7 +72,7 @@ class CopyStep:
     copied_bytes: int = 0
     compared_rows: int = 0
     topics: int = 0
-    """Topics that are done with it."""
+    """The topics that this step completed."""
 
 
 class Copying:
@@ -85,9 +85,9 @@ class Copying:
         name: str,
         is_there: Callable[[TopicId], bool] | None = None,
     ) -> None:
-        """Copy from the source that is always called `name`.
+        """Copy from the source, whose `name` must be the same each time.
 
-        If the target is a shard, `is_there` says whether a topic's place is there.
+        If the target is a shard, `is_there` says whether a topic belongs to it.
         """
         self._source = source
         self._target = target
@@ -98,12 +98,12 @@ class Copying:
         self.topics_count = sum(1 for _ in self._topics())
 
     def _topics(self) -> Iterator[Row]:
-        """Give the rows of the Metadata table, as the target is to have them."""
+        """Yield the rows of the Metadata table as the target gets them."""
         start = b""
         while True:
             shown = shown_rows(self._source)
-            with self._source.scan(METADATA, start, b"\xff", limit=_PAGE) as found:
-                rows = list(found)
+            with self._source.scan(METADATA, start, b"\xff", limit=_PAGE) as scanned:
+                rows = list(scanned)
             for key, row in rows:
                 if self._is_there is None or self._is_there(topic_of(key)):
                     yield key, shown(row)
@@ -112,10 +112,10 @@ class Copying:
             start = rows[-1][0] + b"\x00"
 
     def check(self) -> None:
-        """Write nothing; raise `CopyRefused` where a topic cannot be copied.
+        """Raise `CopyRefused` if a topic cannot be copied; write nothing.
 
-        That is so where the target has another one of its name, or where the source has changed
-        since it was begun.
+        That is so if the target has another topic of that name, or if the source has changed since
+        the copy began.
         """
         if not self._is_done():
             for key, row in self._topics():
@@ -124,11 +124,11 @@ class Copying:
     def steps(
         self, invalids: Collection[int], taken: Collection[int]
     ) -> Generator[CopyStep, None, None]:
-        """Copy what is not there yet, giving each step when it is done.
+        """Copy what the target lacks, yielding each step when it is done.
 
         `invalids` are the source's invalid write pointers; `taken` those that are in progress or
-        invalid in the target, where they mean other transactions. Raises `CopyRefused` as `check`,
-        and where rows differ in the end; `StoreUnavailable`, `StoreCorrupt`.
+        invalid in the target, where they mean other transactions. Raises `CopyRefused` as `check`
+        does, and if rows differ after the copy; `StoreUnavailable`, `StoreCorrupt`.
         """
         self._invalids, self._taken = invalids, taken
         with repeatable():
@@ -156,7 +156,7 @@ class Copying:
                 yield from self._compare(key, _ANOTHER)
 
     def _is_done(self) -> bool:
-        """Whether all rows are there, and only marks are left to delete."""
+        """Whether all rows are copied, and only marks remain to be deleted."""
         value = self._target.get(BOUND, _MARK)
         return value is not None and json.loads(value)["source"] == self._name
 
@@ -195,20 +195,20 @@ class Copying:
         return mine == theirs
 
     def _digest(self, key: bytes, row: bytes) -> str:
-        """Return what changes when anything is added to a topic of the source."""
+        """Return a digest that changes when anything is added to the topic in the source."""
         parts = [row]
         for table in _ORDER:
             parts += [b"".join(row) for row in _last_rows(self._source, table, key)]
         return sha256(b"\x00".join(parts)).hexdigest()
 
     def _copy(self, topic: bytes, mark: dict[str, Any]) -> Iterator[CopyStep]:
-        """Copy the rows of a topic from where `mark` says on."""
+        """Copy the rows of a topic, from the place in `mark`."""
         begun = _ORDER.index(mark["table"]) if mark["table"] else 0
         after = bytes.fromhex(mark["key"])
         if not mark["table"]:
             self._put([], topic, {**mark, "table": _ORDER[0]})
         for table in _ORDER[begun:]:
-            with _rows_behind(self._source, table, topic, after) as rows:
+            with _rows_after(self._source, table, topic, after) as rows:
                 after = b""
                 while part := self._part(table, rows):
                     mark["rows"] += len(part)
@@ -218,7 +218,7 @@ class Copying:
                     yield CopyStep(copied_rows=len(part), copied_bytes=size)
 
     def _part(self, table: str, rows: Iterator[Row]) -> list[Row]:
-        """Return the next rows, as many as go into one write."""
+        """Return as many of the next rows as go into one write."""
         part: list[Row] = []
         size = 0
         for row in islice(rows, _ROWS_MAX):
@@ -229,7 +229,7 @@ class Copying:
         return part
 
     def _converted(self, table: str, row: Row) -> Row:
-        """Return a row as the target is to have it. Raises `CopyRefused`."""
+        """Return a row as the target gets it. Raises `CopyRefused`."""
         key, value = row
         pointer = entry_pointer_of(value) if table == MESSAGE else PLAIN
         if pointer in self._invalids:
@@ -255,8 +255,8 @@ class Copying:
         """Compare all rows of a topic. Raises `CopyRefused` with the `reason`."""
         for table in _ORDER:
             with (
-                _rows_behind(self._source, table, topic) as mine,
-                _rows_behind(self._target, table, topic) as theirs,
+                _rows_after(self._source, table, topic) as mine,
+                _rows_after(self._target, table, topic) as theirs,
             ):
                 pairs = zip_longest(mine, theirs)
                 while some := list(islice(pairs, _ROWS_BETWEEN_STEPS)):
@@ -267,7 +267,7 @@ class Copying:
                     yield CopyStep(compared_rows=len(some))
 
     def _finish(self, topic: bytes, row: bytes, mark: dict[str, Any]) -> None:
-        """Let the topic be seen."""
+        """Make the topic visible."""
         is_new = self._target.compare_and_put(METADATA, topic, None, row)
         if not is_new and self._target.get(METADATA, topic) != row:
             raise CopyRefused(
@@ -276,7 +276,7 @@ class Copying:
         self._put([], topic, {**mark, "table": METADATA, "key": ""})
 
     def _forget(self) -> None:
-        """Delete the marks, that of the whole last: without them, all is another's."""
+        """Delete the marks, the copy's own last: topics without marks count as others."""
         if not self._is_done():
             self._put([], b"", {"source": self._name})
         for topic in (*(key for key, _ in self._topics()), b""):
@@ -288,7 +288,7 @@ class Copying:
 
 
 def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
-    """Return the first key of a topic in a table, None where there is none."""
+    """Return the first key of a topic in a table, None if there is none."""
     if table == GROUP and table not in tables_with(store.features()):
         return None
     with store.scan(table, topic, after_prefix(topic), limit=1) as rows:
@@ -296,10 +296,10 @@ def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
 
 
 @contextmanager
-def _rows_behind(
+def _rows_after(
     store: Store, table: str, topic: bytes, after: bytes = b""
 ) -> Iterator[Iterator[Row]]:
-    """Open an iterator over a topic's rows behind a key; positions and groups as plain rows."""
+    """Open an iterator over a topic's rows after a key; positions and groups as plain rows."""
     if table == GROUP:
         has_groups = _first_key(store, table, topic) is not None
         groups = plain_group_rows(store, topic) if has_groups else iter(())
@@ -311,12 +311,12 @@ def _rows_behind(
 
 
 def _last_rows(store: Store, table: str, topic: bytes) -> list[Row]:
-    """Return the last row of a topic in a table, if there is one; of groups all keys.
+    """Return the last row of a topic in a table, if there is one; of groups, all keys.
 
     A group's rows are not in the order in which they were added.
     """
     if table in (SUBSCRIPTION, GROUP):
-        with _rows_behind(store, table, topic) as rows:
+        with _rows_after(store, table, topic) as rows:
             return [(key, b"") for key, _ in rows] if table == GROUP else list(deque(rows, 1))
     with store.scan(table, topic, after_prefix(topic), reverse=True, limit=1) as rows:
         return list(rows)
@@ -324,10 +324,11 @@ def _last_rows(store: Store, table: str, topic: bytes) -> list[Row]:
 
 @repeatable()
 def carry_mark(source: StoreTransactionTable, target: StoreTables) -> None:
-    """Have a store that another's topics are copied to go on from its mark too.
+    """Make the target of a copy continue from the source's mark too.
 
-    Its numbers must be above those of both, so they are. Its time is its own, if it has one: it may
-    serve already. Otherwise it is the source's, as if that were started again, perhaps elsewhere.
+    The target's numbers are then above those of both stores. Its time stays its own, if it has one,
+    because it may serve already. Otherwise it gets the source's, as if the source were started
+    again, perhaps elsewhere.
 
     Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
     """
@@ -340,6 +341,6 @@ def carry_mark(source: StoreTransactionTable, target: StoreTables) -> None:
     carried = replace(own or theirs, high=high, forgotten_ms=forgotten_ms)
     if carried != own:
         batch = target.batch()
-        # The row that counts least: if a leader has a row of its own, that says the time.
+        # The row that counts least: if a leader has a row of its own, the time comes from that one.
         target.transactions.put_mark(batch, 0, encode_mark(carried))
         target.write(batch)

@@ -8,18 +8,18 @@
 A store is created in this order, each step durable before the next: the mark `tms.creating`,
 LevelDB, the format; then the mark is deleted. A folder with the mark has no data yet, after any
 crash, so its creation begins again. A folder without the mark must have all its files; otherwise it
-is refused, because missing files were lost, and an empty store would hide that.
+is refused: missing files were lost, and an empty store would hide that.
 
-Until format 3 the format was the layout alone. Such a folder is raised (`record_format`) when it is
-opened for writing, after the renames of `tables.raising`: everything else in it stays, and older
+Until format 3 the format was the layout alone. Opening such a folder for writing raises it
+(`record_format`), after the renames of `tables.raising`. Everything else in it stays, and older
 versions refuse it from then on.
 
 LevelDB's lock is not enough: it is an fcntl lock, and a second opening of the folder in the same
 process drops it silently, after which another process can open the folder and damage it. An flock
 belongs to the open file itself and has no such trap.
 
-Only the owner can read files that are made here. LevelDB makes its files by the process's umask,
-which `tms` sets; in other programs only the mode of the folder protects them.
+Only the owner can read files that are made here. LevelDB's files follow the process's umask, which
+`tms` sets; in other programs only the mode of the folder protects them.
 """
 
 import errno
@@ -45,7 +45,7 @@ from tms.core.runtime.forks import tell_in_child
 from tms.core.values.store_access import StoreAccess
 
 FORMAT = 3
-"""As it is recorded until a feature is used; then 4."""
+"""The number recorded until a feature is used; then 4."""
 _NEWEST = max(PREFIXES)
 _LAYOUTS_UNTIL_3 = (1, 2)
 _FOLDER_MODE = 0o700
@@ -69,11 +69,11 @@ _LASTING = {
     errno.ENAMETOOLONG: "the path is too long",
     errno.EISDIR: "there is a folder in the place of a file",
 }
-"""Causes that stay until somebody removes them, and their meaning here."""
+"""Causes that last until somebody removes them, and what they mean here."""
 
 
 def refused_folder(path: Path, error: OSError) -> TmsError:
-    """Return what it means that the system refuses a folder, or a file in it."""
+    """Return the error for a folder, or a file in it, that the system refuses."""
     meaning = _LASTING.get(error.errno or 0)
     if meaning is None:
         return StoreUnavailable(folder=str(path), reason=error.strerror)
@@ -86,7 +86,7 @@ def _holds_rows(path: Path) -> bool:
 
 
 def opened_itself(path: Path, flags: int) -> int:
-    """Return the descriptor of a file that is its owner's alone. Raises `OSError` for a link."""
+    """Return the descriptor of a file that only its owner may use. Raises `OSError` for a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
 
 
@@ -97,9 +97,9 @@ class DataFolder:
         """Lock the folder and check its format; begin to create the store if `access` says so.
 
         Raises `StoreNotFound` if there is none and `access` is not to create one, `StoreLocked`
-        with the holder's pid and host, `StoreFormatUnknown`, `StoreFileLost`,
-        `FolderUnusable` where the folder can never be written as things are, and
-        `StoreUnavailable` where it cannot now: the disk is full, or failed.
+        with the holder's pid and host, `StoreFormatUnknown`, `StoreFileLost`, `FolderUnusable` if
+        the folder cannot be written until somebody changes something, and `StoreUnavailable` if it
+        cannot be written now: the disk is full, or failed.
         """
         self.path = path
         try:
@@ -140,7 +140,7 @@ class DataFolder:
         return self.path / _LEVELDB
 
     def _holds_nothing(self) -> bool:
-        """Whether no store was ever created here, or a creation was broken off.
+        """Whether no store was ever created here, or its creation was interrupted.
 
         Raises `StoreFileLost`, `FolderUnusable`.
         """
@@ -158,26 +158,26 @@ class DataFolder:
         return (self.path / name).exists()
 
     def _begin(self, access: StoreAccess) -> None:
-        """Set the mark, and take away what a creation that was broken off has left.
+        """Set the mark, and delete what an interrupted creation has left.
 
         Raises as the constructor.
         """
         if access is not StoreAccess.CREATE:
             raise StoreNotFound(folder=str(self.path))
         try:
-            if not self._has(_CREATING):  # without it, even for a moment, the rest would be lost
+            if not self._has(_CREATING):  # without it, the rest would count as lost
                 self._put(self.path / _CREATING, _CREATING_TEXT)
             self._sync(self.path)
             (self.path / _FORMAT).unlink(missing_ok=True)
-            # Otherwise LevelDB would make it for all to read.
+            # Otherwise LevelDB would make the folder readable for everybody.
             self.leveldb.mkdir(mode=_FOLDER_MODE, exist_ok=True)
-            for left in self.leveldb.iterdir():
-                left.unlink()
+            for leftover in self.leveldb.iterdir():
+                leftover.unlink()
         except OSError as error:
             raise refused_folder(self.path, error) from error
 
     def finish(self) -> None:
-        """Have the store created for good, now that LevelDB's files are there.
+        """Complete the creation, now that LevelDB's files exist.
 
         Nothing may have been written to it. Raises `FolderUnusable` and `StoreUnavailable`.
         """
@@ -217,7 +217,7 @@ class DataFolder:
             return "unknown"
 
     def _checked_layout(self) -> int:
-        """Return the layout, and see whether the folder has an older format."""
+        """Return the layout, and find out whether the folder has an older format."""
         path = self.path / _FORMAT
         try:
             recorded = json.loads(path.read_bytes())
@@ -232,8 +232,8 @@ class DataFolder:
             raise StoreFormatUnknown(file=str(path), reason=str(error)) from None
         except OSError as error:
             raise refused_folder(path, error) from error
-        known = PREFIXES if number >= FORMAT else _LAYOUTS_UNTIL_3
-        if type(layout) is not int or layout not in known:
+        layouts = PREFIXES if number >= FORMAT else _LAYOUTS_UNTIL_3
+        if type(layout) is not int or layout not in layouts:
             raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT + 1)
         self.is_raised = number >= FORMAT
         return layout
@@ -249,7 +249,7 @@ class DataFolder:
     def add_feature(self, feature: str) -> None:
         """Record a feature, after which versions that do not know it refuse the folder.
 
-        Raises `FolderUnusable` and `StoreUnavailable`; then it may be recorded or not.
+        Raises `FolderUnusable` and `StoreUnavailable`; then the feature may be recorded or not.
         """
         features = self.features | {feature}
         if features != self.features:
@@ -259,9 +259,9 @@ class DataFolder:
     def _record(self, path: Path, features: frozenset[str]) -> None:
         """Record the format with layout and features: all or nothing, whatever crashes."""
         draft = path.with_suffix(".draft")
-        told = record(features, FORMAT, {"layout": self.layout})
+        fields = record(features, FORMAT, {"layout": self.layout})
         try:
-            self._put(draft, json.dumps(told).encode())
+            self._put(draft, json.dumps(fields).encode())
             draft.replace(path)
             self._sync(self.path)
         except OSError as error:
@@ -269,7 +269,7 @@ class DataFolder:
 
     @staticmethod
     def _put(path: Path, content: bytes) -> None:
-        """Make a file durable, in the place of one of that name."""
+        """Write a file durably, replacing one of that name."""
         path.unlink(missing_ok=True)
         with os.fdopen(opened_itself(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as out:
             out.write(content)
@@ -278,7 +278,7 @@ class DataFolder:
 
     @staticmethod
     def _sync(folder: Path) -> None:
-        """Make durable which files a folder has."""
+        """Make a folder's list of files durable."""
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -286,12 +286,12 @@ class DataFolder:
             os.close(descriptor)
 
     def free_bytes(self) -> int:
-        """Return how much room a process without privileges has on the folder's disk."""
+        """Return how many bytes an unprivileged process can use on the folder's disk."""
         disk = os.statvfs(self.path)
         return disk.f_bavail * disk.f_frsize
 
     def release(self) -> None:
-        """Let others have the folder. Twice is the same as once."""
+        """Let other processes open the folder. Repeatable."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -6,22 +6,21 @@
     snapshot value := count uint32, older*, snapshot
     older          := token int64, number int64, chunks uint32
     fence keys     := prefix, 0x00 "g", name, 0x00          before the log
-                    | prefix, 0x00 "g", name, 0x01          behind it
-                    | prefix, 0x00 "s", name, 0x01          behind the snapshots
+                | prefix, 0x00 "g", name, 0x01          after it
+                | prefix, 0x00 "s", name, 0x01          after the snapshots
 
-Big-endian. DO NOT CHANGE: on disk. `prefix` is that of `tables.keys`. Log rows and snapshots are
+Big-endian. DO NOT CHANGE: on disk. `tables.keys` defines `prefix`. Log rows and snapshots are
 opaque here: `tms.messaging.groups` encodes them. A fence has an empty value.
 
 **What counts** is the latest whole snapshot, by token and then by number, and the rows of its token
-from its number on, without a gap. What an earlier leader sends late has a smaller token. What a
-group of that name had before has smaller numbers.
+from its number on, without a gap. Late rows of an earlier leader have a smaller token. Rows of an
+earlier group of that name have smaller numbers.
 
-**What is deleted is never stepped over**, because stepping over it costs as much as if it was
-there, for as long as the store has not merged its files. The latest snapshot is found backwards
-from the fence behind it, and rows are read up to theirs: fences are always there, so no search
-leaves the rows that count, and none that begins elsewhere comes in. What to delete is known from
-the snapshot itself, which names the `older` ones that may still be there, with the rows behind
-them.
+**No search passes deleted rows**: until the store has merged its files, passing a deleted row costs
+as much as reading it. The latest snapshot is found backwards from the fence after it, and rows are
+read up to the fence of the log. Fences always exist, so no search reads beyond the rows that count,
+and no other search reads into them. The snapshot itself says what to delete: it names the `older`
+snapshots that may still exist, with the rows after them.
 """
 
 import struct
@@ -50,7 +49,7 @@ class _Snapshot(NamedTuple):
     token: int
     number: int
     chunks: int
-    """Rows of so many chunks may be there."""
+    """The number of chunks that may exist."""
 
 
 class _Keys:
@@ -66,7 +65,7 @@ class _Keys:
         self.fences = (self.log_start, self.log_fence, self.snapshot_fence)
 
     def corrupt(self, reason: str, number: int | None = None) -> StoreCorrupt:
-        """Return the error for damage, at a number if there is one."""
+        """Return the error for damage, with the row's number if there is one."""
         where = {} if number is None else {"number": number}
         topic_id, _, prefix = prefix_of(self.log_start)
         group = self.log_start[len(prefix) + len(_LOG) : -len(_ROWS)].decode(errors="replace")
@@ -81,7 +80,7 @@ class _Keys:
         return self.snapshot_start + _PLACE.pack(token, number)
 
     def of_snapshot(self, snapshot: _Snapshot) -> Iterator[bytes]:
-        """Give the keys of a snapshot, its end first."""
+        """Yield the keys of a snapshot, its end first."""
         start = self.snapshot(snapshot.token, snapshot.number)
         yield chunked_values.end_key(start)
         for number in range(snapshot.chunks):
@@ -89,33 +88,33 @@ class _Keys:
 
 
 class _Rows(NamedTuple):
-    """The rows of a group that may be there."""
+    """The rows of a group that may exist."""
 
     latest: _Snapshot
-    """The one that counts, with the rows of its token from its number to before `next_number`."""
+    """The one that counts, with the rows of its token from its number up to `next_number`."""
     next_number: int
     older: Sequence[_Snapshot] = ()
-    """Ascending. The rows behind each may be there up to the number of the next, as may its own."""
+    """Ascending. Each may exist, and so may the rows after it, up to the number of the next."""
     begun: Sequence[_Snapshot] = ()
-    """Those that were begun after `latest`, and are not whole."""
+    """Those begun after `latest` that are not whole."""
 
 
 class StoreGroupLog:
     """The log of one group, from when it was begun or read.
 
-    It counts the rows itself, so after a flush that failed the group is to be read again. `append`
-    may be called beside one of `put_snapshot` and `drop`, nothing else beside another call.
+    It counts the rows itself, so read the group again after a failed flush. `append` may run at the
+    same time as `put_snapshot` or `drop`; no other two calls may.
     """
 
     def __init__(self, store: Store, keys: _Keys, token: int, rows: _Rows) -> None:
-        """Append under `token` to the `rows` that are there."""
+        """Append under `token` to the existing `rows`."""
         self._store = store
         self._keys = keys
         self._token = token
         self._latest, self.next_number, self._older, self._begun = rows
-        self._left: Iterator[bytes] | None = None
+        self._remaining: Iterator[bytes] | None = None
         self._dropping: list[bytes] = []
-        """Taken from `_left`, and not known to be deleted yet."""
+        """Taken from `_remaining`; may not be deleted yet."""
 
     @property
     def is_own(self) -> bool:
@@ -134,7 +133,7 @@ class StoreGroupLog:
         self.next_number += 1
 
     def put_snapshot(self, number: int, snapshot: bytes) -> None:
-        """Put a snapshot; durable when it returns. One that is there stays."""
+        """Put a snapshot; durable when it returns. An existing one is kept."""
         assert self._latest.number <= number <= self.next_number
         place = (self._token, number)
         if place == self._latest[:2]:
@@ -146,24 +145,25 @@ class StoreGroupLog:
             batch = self._store.batch()
             batch.put(GROUP, *row)
             self._store.write(batch)
-        left = [each.chunks for each in self._begun if each[:2] == place]
-        chunks = max(chunked_values.chunks_of(value), *left, 0)
+        chunks_before = [each.chunks for each in self._begun if each[:2] == place]
+        chunks = max(chunked_values.chunks_of(value), *chunks_before, 0)
         self._older, self._begun, self._latest = tuple(older), (), _Snapshot(*place, chunks)
-        self._left = None
+        self._remaining = None
 
     def drop(self, limit: int) -> int:
-        """Delete at most `limit` rows below the latest snapshot; return how many keys they were.
+        """Delete at most `limit` rows below the latest snapshot; return how many keys that was.
 
-        It need not be durable: what comes back is deleted again by who reads the group next. Raises
-        `StoreUnavailable` if an earlier write of one of them may come late; repeat it later.
+        The deletion need not be durable: the next reader of the group deletes again what reappears.
+        Raises `StoreUnavailable` if an earlier write of one of them may still take effect; repeat
+        it later.
         """
         if not self._dropping:
-            if self._left is None:
-                self._left = self._older_keys()
-            self._dropping = list(islice(self._left, limit))
+            if self._remaining is None:
+                self._remaining = self._older_keys()
+            self._dropping = list(islice(self._remaining, limit))
         keys = self._dropping
         if not keys:
-            self._older, self._left = (), None
+            self._older, self._remaining = (), None
             return 0
         self._store.check_unanswered(GROUP, keys)
         batch = self._store.batch(durable=False)
@@ -173,7 +173,7 @@ class StoreGroupLog:
         return len(keys)
 
     def _older_keys(self) -> Iterator[bytes]:
-        """Give the keys of all rows below the latest snapshot that may be there."""
+        """Yield the keys of all rows below the latest snapshot that may exist."""
         for each, following in pairwise((*self._older, self._latest)):
             for number in range(each.number, following.number):
                 yield self._keys.log(each.token, number)
@@ -181,7 +181,7 @@ class StoreGroupLog:
             yield from self._keys.of_snapshot(each)
 
     def delete(self, batch: Batch) -> None:
-        """Add to `batch` the deletion of all rows. Raises `StoreUnavailable` as `drop`."""
+        """Add to `batch` the deletion of all rows. Raises `StoreUnavailable` as `drop` does."""
         keys, latest = self._keys, self._latest
         log = [keys.log(latest.token, each) for each in range(latest.number, self.next_number)]
         snapshots = [key for each in (*self._begun, latest) for key in keys.of_snapshot(each)]
@@ -195,31 +195,31 @@ class StoredGroup(NamedTuple):
 
     log: StoreGroupLog
     number: int
-    """The number of the snapshot, and of the first of `rows`."""
+    """The number of the snapshot and of the first row in `rows`."""
     snapshot: bytes
     rows: Sequence[bytes]
 
 
 class StoreGroupTable:
-    """The logs of groups. The store's feature `groups` is recorded before any of them is begun.
+    """The logs of groups. The store's feature `groups` is recorded before the first group begins.
 
-    The topic's subscriptions were read before (`StoreSubscriptionTable.read`).
+    Relies on the topic's subscriptions being read first (`StoreSubscriptionTable.read`).
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def _token(self, topic_prefix: bytes) -> int:  # noqa: ARG002  of a sealed store it depends on it
+    def _token(self, topic_prefix: bytes) -> int:  # noqa: ARG002  a sealed store needs it
         """Return the token to append under."""
         return 0
 
     def begin(
         self, batch: Batch, topic_prefix: bytes, name: str, created: int, snapshot: bytes
     ) -> StoreGroupLog:
-        """Add to `batch`, which will be there whole or not at all, a group's first snapshot.
+        """Add a group's first snapshot to `batch`, which becomes atomic.
 
-        `created` is the first version of its subscription, above the numbers of all rows that a
-        group of this name had before.
+        `created` is the first version of its subscription. It is above the numbers of all rows of
+        earlier groups of this name.
         """
         keys, token = _Keys(topic_prefix, name), self._token(topic_prefix)
         value = _encoded((), snapshot)
@@ -248,7 +248,7 @@ class StoreGroupTable:
 
 
 def _stored(store: Store, keys: _Keys) -> tuple[_Rows, bytes, list[bytes]]:
-    """Return what counts of a group: where it is, its snapshot, and its rows behind that.
+    """Return the part of a group that counts: its place, its snapshot, and the rows after it.
 
     Raises `StoreCorrupt`.
     """
@@ -256,23 +256,23 @@ def _stored(store: Store, keys: _Keys) -> tuple[_Rows, bytes, list[bytes]]:
     if latest is None:
         raise keys.corrupt("there is no snapshot")
     start = keys.snapshot(latest.token, latest.number)
-    with store.scan(GROUP, start, chunked_values.end_key(start) + b"\x00") as found:
-        value = chunked_values.value_of(start, list(found))
+    with store.scan(GROUP, start, chunked_values.end_key(start) + b"\x00") as scanned:
+        value = chunked_values.value_of(start, list(scanned))
     if value is None or len(value) < _COUNT.size:
         raise keys.corrupt("the snapshot is damaged", latest.number)
     older, snapshot = _decoded(value)
     latest = latest._replace(chunks=chunked_values.chunks_of(value))
-    rows = _rows_behind(store, keys, latest)
+    rows = _rows_after(store, keys, latest)
     return _Rows(latest, latest.number + len(rows), older, begun), snapshot, rows
 
 
 def _latest(store: Store, keys: _Keys) -> tuple[_Snapshot | None, list[_Snapshot]]:
-    """Return the latest whole snapshot, if any; and those that were begun after it."""
+    """Return the latest whole snapshot, if any, and those begun after it."""
     stop = keys.snapshot_fence
     begun: list[_Snapshot] = []
     while True:
-        with store.scan(GROUP, keys.snapshot_start, stop, reverse=True, limit=1) as found:
-            key = next((key for key, _ in found), None)
+        with store.scan(GROUP, keys.snapshot_start, stop, reverse=True, limit=1) as scanned:
+            key = next((key for key, _ in scanned), None)
         if key is None:
             return None, []
         stop = chunked_values.start_of(key)
@@ -282,12 +282,12 @@ def _latest(store: Store, keys: _Keys) -> tuple[_Snapshot | None, list[_Snapshot
         begun.append(_Snapshot(token, number, chunked_values.number_of(key) + 1))
 
 
-def _rows_behind(store: Store, keys: _Keys, latest: _Snapshot) -> list[bytes]:
+def _rows_after(store: Store, keys: _Keys, latest: _Snapshot) -> list[bytes]:
     """Return the rows from the latest snapshot on. Raises `StoreCorrupt` at a gap."""
     rows: list[bytes] = []
     start = keys.log(latest.token, latest.number)
-    with store.scan(GROUP, start, keys.log_fence + b"\x00") as found:
-        for key, row in found:
+    with store.scan(GROUP, start, keys.log_fence + b"\x00") as scanned:
+        for key, row in scanned:
             if key == keys.log_fence:
                 break
             expected = latest.number + len(rows)
@@ -309,7 +309,7 @@ def _decoded(value: bytes) -> tuple[list[_Snapshot], bytes]:
 
 
 def row_of_group(topic_prefix: bytes, key: bytes) -> dict[str, Any]:
-    """Return what a row's key says, for those who look into the table. Raises `StoreCorrupt`."""
+    """Return the fields of a row's key, for inspection. Raises `StoreCorrupt`."""
     kind, name, end, place = _parts(topic_prefix, key)
     facts: dict[str, Any] = {"group": name.decode(errors="replace")}
     sizes = {(_LOG, 0), (_LOG, _PLACE.size), (_SNAPSHOT, _PLACE.size + chunked_values.NUMBER_BYTES)}
@@ -328,7 +328,7 @@ def row_of_group(topic_prefix: bytes, key: bytes) -> dict[str, Any]:
 
 
 def _parts(topic_prefix: bytes, key: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """Return of a key its kind, the name, the byte behind that, and the rest."""
+    """Return a key's kind, its name, the byte after the name, and the rest."""
     at = len(topic_prefix)
     kind, rest = key[at : at + len(_LOG)], key[at + len(_LOG) :]
     size = next((size for size, byte in enumerate(rest) if byte <= _FENCE[0]), len(rest))
@@ -338,7 +338,7 @@ def _parts(topic_prefix: bytes, key: bytes) -> tuple[bytes, bytes, bytes, bytes]
 
 
 def counting_rows(store: Store, topic_prefix: bytes, names: Sequence[str]) -> Iterator[Row]:
-    """Give what counts of groups, whose names ascend, as a lone server writes it.
+    """Yield the rows of groups that count, as a lone server writes them. The names ascend.
 
     Rows ascend. Raises `StoreCorrupt`.
     """

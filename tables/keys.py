@@ -1,4 +1,4 @@
-"""Row keys and values: the only place where their bytes are put together or taken apart.
+"""Row keys and values: the only place that encodes or decodes them.
 
     metadata row key := namespace ":" topic ":"                          UTF-8
     prefix           := metadata row key, generation int32
@@ -33,7 +33,7 @@ _KINDS_WITH_POINTER = (TRANSACTIONAL_KIND, REFERENCE_KIND, TRANSACTIONAL_FRAMED_
 PLAIN_START = b"\x00"
 FRAMED_START = b"\x03"
 FRAMED_END = b"\x01"
-"""Stands behind the key of a Payload row whose value begins with a frame."""
+"""Ends the key of a Payload row whose value begins with a frame."""
 POINTER = struct.Struct(">q")
 """A write pointer in a key."""
 _GENERATION = struct.Struct(">i")
@@ -75,7 +75,7 @@ def prefix(topic_id: TopicId, generation: int) -> bytes:
 
 
 def payload_prefix(topic_prefix: bytes, write_pointer: int) -> bytes:
-    """Return the start of the Payload rows under a write pointer, its sign left aside."""
+    """Return the start of the Payload rows under a write pointer, whatever its sign."""
     return topic_prefix + POINTER.pack(abs(write_pointer))
 
 

@@ -1,14 +1,14 @@
 """The Store on LevelDB, in one folder that belongs to one process.
 
-All tables are in one LevelDB, each under a one-byte prefix (`tables.leveldb_layout`): one fsync a
-flush however many tables it touches, and batches that are atomic across tables.
+All tables are in one LevelDB, each under a one-byte prefix (`tables.leveldb_layout`): a flush needs
+one fsync, however many tables it touches, and batches are atomic across tables.
 
 A failed write. If an append to its log fails, LevelDB continues to append after the torn record,
 and loses these records at the next opening. So the first failed write is the last on that handle:
 writes are refused, reads continue, and a thread waits until the disk accepts writes again, then
 closes the handle and opens a new one. Opening replays the log, which decides whether the failed
-batch was written, before any later write. While the handle is exchanged, for as long as an opening
-takes, reads wait.
+batch was written, before any later write. Reads wait while the handle is replaced, for as long as
+an opening takes.
 
 `paranoid_checks` is on: otherwise LevelDB silently drops unreadable records of a damaged log. If a
 crash leaves only the beginning of the last write, LevelDB notices that and drops it. Reads verify
@@ -44,7 +44,7 @@ _REOPEN_EVERY_S = 0.5
 _PROBE_BYTES = 64 * 1024
 _FILES_TO_MERGE = b"leveldb.num-files-at-level0"
 _FILES_TO_MERGE_MAX = 8
-"""At 12 of them LevelDB makes each write wait for a second or two, until it has merged them."""
+"""At 12 files LevelDB makes each write wait for a second or two, until it has merged them."""
 _CLOSED = "the store is closed"
 _FILE_LOST = (os.strerror(errno.ENOENT), os.strerror(errno.EINVAL))
 """The ends of LevelDB's errors for a table that is missing or empty."""
@@ -54,10 +54,10 @@ _OPENED_ANEW = "the store was opened again after the batch was made"
 _log = logging.getLogger(__name__)
 
 
-def _said(error: Exception) -> str:
+def _text_of(error: Exception) -> str:
     """Return the text of an error; plyvel gives LevelDB's as bytes."""
-    said = error.args[0] if error.args else None
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(error)
+    text = error.args[0] if error.args else None
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(error)
 
 
 class LevelDBStore:
@@ -79,10 +79,10 @@ class LevelDBStore:
     ) -> None:
         """Open the folder `path` as `access` says.
 
-        With `sync` off, a write returns when the operating system has it: it survives the process,
-        not the machine. Raises `StoreNotFound`, `StoreLocked`, `StoreCorrupt`,
-        `StoreFormatUnknown`, `FolderUnusable`, and `StoreUnavailable` where the disk does not take
-        writes now.
+        With `sync` off, a write returns when the operating system has it: it survives a crash of
+        the process, not of the machine. Raises `StoreNotFound`, `StoreLocked`, `StoreCorrupt`,
+        `StoreFormatUnknown`, `FolderUnusable`, and `StoreUnavailable` if the disk refuses writes
+        now.
         """
         self._sync = sync
         self._write_buffer_bytes = write_buffer_bytes
@@ -116,9 +116,9 @@ class LevelDBStore:
         tell_in_child(self)
 
     def forget_parent(self) -> object:
-        """Refuse all in a child of `os.fork()`, where LevelDB's threads are not.
+        """Refuse all calls in a child of `os.fork()`, which lacks LevelDB's threads.
 
-        Its handle is given up unclosed: closing waits for those threads, and may write.
+        The handle is abandoned unclosed: closing would wait for those threads, and may write.
         """
         self._closed, self._failure = True, "it was opened before os.fork(), by the parent"
         self._gate, self._write_lock = SharedLock(), Lock()
@@ -138,11 +138,11 @@ class LevelDBStore:
                 block_size=_BLOCK_BYTES,
             )
         except plyvel.CorruptionError as error:
-            raise StoreCorrupt(folder=str(path), reason=_said(error)) from error
+            raise StoreCorrupt(folder=str(path), reason=_text_of(error)) from error
         except (plyvel.Error, OSError) as error:
             if not os.access(path, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
-                raise FolderUnusable(folder=str(path), reason=_said(error)) from error
-            reason = _said(error) + want_of_room(path, self._opening_bytes)
+                raise FolderUnusable(folder=str(path), reason=_text_of(error)) from error
+            reason = _text_of(error) + want_of_room(path, self._opening_bytes)
             raise StoreUnavailable(folder=str(path), reason=reason) from error
 
     def _tables_of(self, handle: Any) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class LevelDBStore:
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[Any]:
-        """Give the table's handle, which stays open meanwhile; name errors as ours."""
+        """Lend the table's open handle; convert its errors to ours."""
         with self._gate.shared():
             if self._closed or self._handle is None:
                 is_damaged = self._is_damaged and not self._closed
@@ -159,18 +159,18 @@ class LevelDBStore:
             try:
                 yield self._tables[table]
             except plyvel.Error as error:
-                said = _said(error)
-                is_damage = isinstance(error, plyvel.CorruptionError) or said.endswith(_FILE_LOST)
+                text = _text_of(error)
+                is_damage = isinstance(error, plyvel.CorruptionError) or text.endswith(_FILE_LOST)
                 kind = StoreCorrupt if is_damage else StoreUnavailable
-                raise kind(table=table, reason=said) from error
+                raise kind(table=table, reason=text) from error
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of `key`, None if there is none."""
         with self._reading(table) as rows:
             value: bytes | None = rows.get(key, verify_checksums=True)
-            if value is None:  # as plyvel says it too where a table's file is gone
-                with rows.iterator(start=key, stop=key + b"\x00", verify_checksums=True) as found:
-                    value = next((each for _, each in found), None)
+            if value is None:  # plyvel returns that too if a table's file is gone
+                with rows.iterator(start=key, stop=key + b"\x00", verify_checksums=True) as scanned:
+                    value = next((each for _, each in scanned), None)
             return value
 
     @contextmanager
@@ -190,13 +190,13 @@ class LevelDBStore:
                 return
             with rows.iterator(
                 start=start, stop=stop, reverse=reverse, verify_checksums=True
-            ) as found:
-                yield found if limit is None else islice(found, limit)
+            ) as scanned:
+                yield scanned if limit is None else islice(scanned, limit)
 
-    def batch(self, *, durable: bool = True) -> LevelDBBatch:  # noqa: ARG002  all are
+    def batch(self, *, durable: bool = True) -> LevelDBBatch:  # noqa: ARG002  all batches are
         """Return an empty batch for the handle open now, if that takes writes.
 
-        All are durable: what a crash tears of the log must be one batch, not several.
+        All batches are durable: a crash may tear only one batch off the log, not several.
         """
         handle = self._handle
         self.check_writable()
@@ -205,19 +205,19 @@ class LevelDBStore:
         return LevelDBBatch(handle, self._prefixes, sync=self._sync)
 
     def check_writable(self) -> None:
-        """Raise `StoreUnavailable` where a write would be refused now. Does not touch the disk."""
+        """Raise `StoreUnavailable` if a write would be refused now. Does not touch the disk."""
         if self._closed or self._failure is not None:
             raise StoreUnavailable(reason=self._failure or _CLOSED)
 
     def is_behind(self) -> bool:
-        """Whether LevelDB has nearly so many files to merge that it would stop all writes."""
+        """Whether LevelDB is about to stop all writes, because it has too many files to merge."""
         handle = self._handle
         if handle is None or self._closed:
             return False
         return int(handle.get_property(_FILES_TO_MERGE)) >= _FILES_TO_MERGE_MAX
 
     def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
-        """Do nothing: no write comes late."""
+        """Do nothing: no write takes effect late."""
 
     def write(self, batch: Batch) -> None:
         """Carry out a batch, with an fsync unless `sync` is off."""
@@ -232,7 +232,7 @@ class LevelDBStore:
         try:
             writes.write()
         except (plyvel.Error, OSError) as error:
-            self._failure = _said(error)
+            self._failure = _text_of(error)
             _log.error(
                 "a write failed; writes are refused until the disk accepts them: %s", self._failure
             )
@@ -262,7 +262,7 @@ class LevelDBStore:
     def compact(self, table: str, start: bytes, stop: bytes) -> None:
         """Let LevelDB merge the files of the range, which removes deleted rows from them.
 
-        It does so beside reads and writes. Closing, and opening anew, wait for it.
+        Reads and writes continue. Closing, and opening again, wait for it.
         """
         prefix = self._prefixes[table]
         with self._reading(table):
@@ -270,13 +270,13 @@ class LevelDBStore:
                 self._handle.compact_range(start=prefix + start, stop=prefix + stop)
 
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
-        """Return about the bytes of the range's files; what is only in the log does not count."""
+        """Return the approximate bytes of the range's files; rows only in the log do not count."""
         prefix = self._prefixes[table]
         with self._reading(table):
             return int(self._handle.approximate_size(prefix + start, prefix + stop))
 
     def _reopen_when_writable(self) -> None:
-        """Wait for room, then exchange the handle; runs in a thread of its own."""
+        """Wait for room, then replace the handle; runs in a thread of its own."""
         while not self._stop_reopening.wait(_REOPEN_EVERY_S):
             if not self._disk_takes_writes():
                 continue
@@ -304,10 +304,10 @@ class LevelDBStore:
         self._tables = self._tables_of(self._handle)
 
     def _disk_takes_writes(self) -> bool:
-        """Whether there is room for what an opening writes: the log's rows as a table, and more.
+        """Whether there is room for the writes of an opening: the log's rows as a table, and more.
 
-        Room is asked for, not only looked up: free blocks say nothing of quotas. An opening that
-        fails for want of room would leave readers without a handle.
+        It allocates the room, because free blocks say nothing about quotas. An opening that failed
+        for lack of room would leave readers without a handle.
         """
         room_bytes = self._opening_bytes
         probe = self._folder.path / "probe"
@@ -334,24 +334,24 @@ class LevelDBStore:
         return self._folder.is_raised
 
     def raise_format(self) -> None:
-        """Rename properties and record the present format, where an older one is recorded."""
+        """Rename properties and record the present format, if an older one is recorded."""
         self.check_writable()
         if not self.is_raised:
             raise_rows(self)
             self._folder.record_format()
 
     def features(self) -> frozenset[str]:
-        """Return the features that are recorded."""
+        """Return the recorded features."""
         return self._folder.features
 
     def add_feature(self, feature: str) -> None:
-        """Record a feature; its tables have their place in the one LevelDB already."""
+        """Record a feature; its tables already have their place in LevelDB."""
         with self._write_lock:
             self.check_writable()
             self._folder.add_feature(feature)
 
     def close(self) -> None:
-        """Wait for what is under way, then close the folder and let it go."""
+        """Wait for calls in progress, then close and release the folder."""
         self._stop_reopening.set()
         with self._write_lock, self._gate.exclusive():
             if self._closed:

@@ -9,9 +9,9 @@ from tms.core.errors import StoreUnavailable
 
 
 class LevelDBBatch:
-    """A plyvel batch for all tables, bound to the handle it was made for.
+    """A plyvel batch for all tables, bound to one handle.
 
-    plyvel raises RuntimeError where that was closed, or exchanged, meanwhile.
+    plyvel raises RuntimeError if that was closed, or replaced, in the meantime.
     """
 
     def __init__(self, handle: Any, prefixes: Prefixes, *, sync: bool) -> None:
@@ -29,7 +29,7 @@ class LevelDBBatch:
     def put_rows(
         self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
     ) -> None:
-        """Add a put for each key, behind `prefix`, and value, behind `start`."""
+        """Add a put for each key, after `prefix`, and value, after `start`."""
         prefix, put = self._prefixes[table] + prefix, self.writes.put
         try:
             for key, value in rows:
@@ -51,4 +51,4 @@ class LevelDBBatch:
             raise StoreUnavailable(reason=str(error)) from error
 
     def require_atomic(self) -> None:
-        """Do nothing: it is atomic."""
+        """Do nothing: every batch is atomic."""

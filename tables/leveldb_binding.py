@@ -1,7 +1,7 @@
 """The binding of LevelDB: plyvel, or from Python 3.13 on its fork `plyvel_next`.
 
-plyvel has no wheels for those. The fork is plyvel 1.5.1 under another name with a newer LevelDB. So
-either opens what the other wrote (`tests/tables/test_leveldb_binding.py`).
+plyvel has no wheels for Python 3.13. The fork is plyvel 1.5.1 under another name, with a newer
+LevelDB. Each opens the stores of the other (`tests/tables/test_leveldb_binding.py`).
 """
 
 import sys

@@ -1,19 +1,20 @@
-"""Whether LevelDB's folder has the files that its MANIFEST names; asked before LevelDB opens it.
+"""Checks that LevelDB's folder has the files that its MANIFEST names, before LevelDB opens it.
 
-LevelDB does not miss a log, and without CURRENT it makes an empty store. So this compares:
+LevelDB does not notice a missing log, and without CURRENT it makes an empty store. So this
+compares:
 
     CURRENT          names the MANIFEST
     MANIFEST-NUMBER  names the tables, with their sizes, and the oldest log that is still needed
     NUMBER.ldb       a table
     NUMBER.log       a log: writes that are in no table yet
 
-Nothing is written for it. It cannot tell that a log was cut at its end, because a crash leaves the
-same; nor that the second log is lost, which there is while LevelDB makes a table of the first.
+The check writes nothing. It cannot detect that a log was cut at its end, because a crash leaves the
+same; nor that the second log is lost, which exists while LevelDB makes a table of the first.
 
 A MANIFEST is a log whose entries are edits (LevelDB's `db/version_edit.cc`). An edit is a sequence
-of fields, each a tag and its values. A value is a varint, or bytes behind their length. An edit
-that a crash has cut is not there, as for LevelDB: it was not carried out, so the files of the edits
-before it are all there.
+of fields, each a tag and its values. A value is a varint, or bytes after their length. Like
+LevelDB, this ignores an edit that a crash has cut: it was not carried out, so the files of the
+edits before it still exist.
 """
 
 import re
@@ -34,16 +35,15 @@ _VALUES = {1: "b", _LOG: "n", _NEXT_FILE: "n", _LAST_SEQUENCE: "n", 5: "nb"} | {
     9: "n",
 }
 """The values of a field by its tag: numbers and bytes."""
-"""The bit of a varint's byte that is not the last."""
 
 
 class Manifest(NamedTuple):
-    """The files that have to be there."""
+    """The files that must exist."""
 
     table_bytes: dict[int, int]
     """The size of each table by its number."""
     oldest_log: int
-    """The number of the oldest log that is needed; 0 for none."""
+    """The number of the oldest log that is needed; 0 if none is."""
 
 
 def check_files(leveldb: Path) -> None:
@@ -53,9 +53,9 @@ def check_files(leveldb: Path) -> None:
     manifest = read_manifest(leveldb)
     for number, size in manifest.table_bytes.items():
         table = _table(leveldb, number)
-        found = table.stat().st_size
-        if found != size:
-            raise _lost(table, f"it has {found} bytes, but {size} were written")
+        size_found = table.stat().st_size
+        if size_found != size:
+            raise _lost(table, f"it has {size_found} bytes, but {size} were written")
     if manifest.oldest_log:
         log = leveldb / f"{manifest.oldest_log:06}.log"
         if not log.is_file():
@@ -63,7 +63,7 @@ def check_files(leveldb: Path) -> None:
 
 
 def read_manifest(leveldb: Path) -> Manifest:
-    """Return what the MANIFEST of a folder names. Raises `StoreFileLost`, `OSError`."""
+    """Return the files that a folder's MANIFEST names. Raises `StoreFileLost`, `OSError`."""
     current = leveldb / _CURRENT
     named = _MANIFEST.fullmatch(_read(current))
     if named is None:
@@ -88,7 +88,7 @@ def read_manifest(leveldb: Path) -> Manifest:
 
 
 def _fields(edit: bytes) -> Iterator[tuple[int, list[int]]]:
-    """Give the tag and the numbers of each field. Raises `LookupError` if it is none."""
+    """Yield the tag and the numbers of each field. Raises `LookupError` for an unknown tag."""
     at = 0
     while at < len(edit):
         tag, at = read_varint(edit, at)

@@ -1,11 +1,11 @@
-"""Under which byte of the one LevelDB each table is, by the layout of the data folder.
+"""The byte under which LevelDB has each table, by the layout of the data folder.
 
-New messages have the greatest keys of their topic. Where no row of any table is behind them, those
-of the last topic have the greatest of all, and LevelDB's files of them overlap no other: it never
-merges them. In layout 1 other tables came behind, and the file that held a row of those together
-with messages was merged with all later ones, again and again: half of what LevelDB did.
+New messages have the greatest keys of their topic. If no table follows them, those of the last
+topic have the greatest keys of all, and LevelDB's files of them overlap no others, so it never
+merges them. In layout 1 other tables followed. A file with rows of those and messages was merged
+with all later files, again and again, which was half of LevelDB's work.
 
-DO NOT CHANGE a layout: on disk. Folders keep the one that they were made with.
+DO NOT CHANGE a layout: on disk. A folder keeps the layout that it was created with.
 """
 
 from collections.abc import Mapping

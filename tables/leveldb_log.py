@@ -1,10 +1,10 @@
-"""The records of a file in LevelDB's log format, which its logs and its MANIFEST have.
+"""Reads the records of files in LevelDB's log format: its logs and its MANIFEST.
 
 A block is 32,768 bytes. A record is a head of seven bytes (checksum uint32, length uint16, kind
 uint8, little-endian) and its data, within one block. A longer entry has several records, and the
-kind of each says which of them it is. LevelDB's `doc/log_format.md`.
+kind of each says which part it is. LevelDB's `doc/log_format.md` defines the format.
 
-Checksums are not looked at: LevelDB does that when it opens the file.
+Checksums are not verified here: LevelDB does that when it opens the file.
 """
 
 import struct
@@ -18,7 +18,7 @@ _NOTHING, _FULL, _FIRST, _LAST = 0, 1, 2, 4
 
 
 class LogRecord(NamedTuple):
-    """Where a record is: from its head on."""
+    """The place of a record, with its head."""
 
     start: int
     stop: int
@@ -26,17 +26,17 @@ class LogRecord(NamedTuple):
 
 
 def records_of(log: bytes) -> Iterator[LogRecord]:
-    """Give the records up to one that is incomplete, which a crash may leave at the end."""
+    """Yield the records up to one that is incomplete, which a crash may leave at the end."""
     at = 0
     while True:
-        left = BLOCK_BYTES - at % BLOCK_BYTES
-        if left < HEAD_BYTES:
-            at += left
+        in_block = BLOCK_BYTES - at % BLOCK_BYTES
+        if in_block < HEAD_BYTES:
+            at += in_block
         if at + HEAD_BYTES > len(log):
             return
         _, length, kind = _HEAD.unpack_from(log, at)
         if kind == _NOTHING and length == 0:
-            at += BLOCK_BYTES - at % BLOCK_BYTES  # LevelDB takes no zeros for damage
+            at += BLOCK_BYTES - at % BLOCK_BYTES  # LevelDB does not treat zeros as damage
             continue
         stop = at + HEAD_BYTES + length
         if stop > len(log):
@@ -46,7 +46,7 @@ def records_of(log: bytes) -> Iterator[LogRecord]:
 
 
 def entries_of(log: bytes) -> Iterator[bytes]:
-    """Give what was appended, each in one piece."""
+    """Yield each appended entry, in one piece."""
     entry = b""
     for record in records_of(log):
         if record.kind in (_FULL, _FIRST):

@@ -1,7 +1,7 @@
-"""A Store in this process's memory: nothing survives it.
+"""A Store in this process's memory: nothing survives the process.
 
 For tests, and for a server whose messages need not outlive it (`--store memory:`). Batches are
-atomic. A scan takes its rows when it is opened, so give it a limit or a narrow range.
+atomic. A scan copies its rows when it is opened, so use a limit or a narrow range.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ class MemoryBatch:
     def put_rows(
         self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
     ) -> None:
-        """Add a put for each key, behind `prefix`, and value, behind `start`."""
+        """Add a put for each key, after `prefix`, and value, after `start`."""
         self.writes += [(table, prefix + key, start + value) for key, value in rows]
 
     def delete(self, table: str, key: bytes) -> None:
@@ -41,7 +41,7 @@ class MemoryBatch:
         self.writes += [(table, key, None) for key in keys]
 
     def require_atomic(self) -> None:
-        """Do nothing: it is atomic."""
+        """Do nothing: every batch is atomic."""
 
 
 class MemoryStore:
@@ -88,10 +88,10 @@ class MemoryStore:
                 keys: Iterator[bytes] = iter(())
             else:
                 keys = rows.irange(start, stop, inclusive=(True, False), reverse=reverse)
-            found = [(key, rows[key]) for key in islice(keys, limit)]
-        yield iter(found)
+            matching = [(key, rows[key]) for key in islice(keys, limit)]
+        yield iter(matching)
 
-    def batch(self, *, durable: bool = True) -> MemoryBatch:  # noqa: ARG002  nothing is
+    def batch(self, *, durable: bool = True) -> MemoryBatch:  # noqa: ARG002  no batch is
         """Return an empty batch."""
         return MemoryBatch()
 
@@ -105,7 +105,7 @@ class MemoryStore:
         return False
 
     def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
-        """Do nothing: no write comes late."""
+        """Do nothing: no write takes effect late."""
 
     def write(self, batch: Batch) -> None:
         """Carry out a batch, all at once for every reader."""
@@ -134,7 +134,7 @@ class MemoryStore:
             return True
 
     def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002
-        """Do nothing: what is deleted takes no room."""
+        """Do nothing: deleted rows take no room."""
         self._open_table(table)
 
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:  # noqa: ARG002
@@ -143,7 +143,7 @@ class MemoryStore:
         return 0
 
     def raise_format(self) -> None:
-        """Do nothing: none is recorded."""
+        """Do nothing: no format is recorded."""
         self._open_table(METADATA)
 
     def features(self) -> frozenset[str]:
@@ -151,10 +151,10 @@ class MemoryStore:
         return self._features
 
     def add_feature(self, feature: str) -> None:
-        """Note a feature."""
+        """Record a feature."""
         self.check_writable()
         self._features |= {feature}
 
     def close(self) -> None:
-        """Forget nothing until the object goes, but refuse every call."""
+        """Refuse every call; the rows live as long as the object."""
         self._closed = True

@@ -1,7 +1,7 @@
 """The Message table: a topic's entries in the order in which they were published.
 
-Rows as in `tables.keys`. A rolled back entry keeps its row with the pointer's sign inverted, so
-that readers without a transaction see the same log for as long as it lives.
+Rows as in `tables.keys`. A rolled back entry keeps its row, with the pointer's sign inverted, so
+readers without a transaction see the same log until the row expires.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ class StoreMessageTable:
     def append_reference(
         self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int
     ) -> None:
-        """Add to `batch` a reference to what is stored under `write_pointer`."""
+        """Add to `batch` a reference to the messages stored under `write_pointer`."""
         batch.put(MESSAGE, topic_prefix + key, reference_value(write_pointer))
 
     def read(
@@ -75,10 +75,10 @@ class StoreMessageTable:
         bytes_max: int,
         stop_key: bytes | None = None,
     ) -> tuple[Entries, bytes | None]:
-        """Return entries from `first_key` on, and the key to go on from, None if all are read.
+        """Return entries from `first_key` on, and the key to continue from; None if all were read.
 
-        At most `limit` of them, and no more once `bytes_max` of payload are reached; at least one
-        if there is one. None from `stop_key` on.
+        Return at most `limit` of them, and stop once `bytes_max` of payload are reached, but at
+        least one if there is one. None are from `stop_key` on.
         """
         start = topic_prefix + first_key
         stop = after_prefix(topic_prefix) if stop_key is None else topic_prefix + stop_key
@@ -92,9 +92,9 @@ class StoreMessageTable:
             return next((key[-KEY_BYTES:] for key, _ in rows), None)
 
     def size_bytes(self, topic_prefix: bytes, first_key: bytes, stop_key: bytes) -> int:
-        """Return about how many bytes the entries take from `first_key` to before `stop_key`.
+        """Return the approximate size of the entries from `first_key` to before `stop_key`.
 
-        What was written recently may not count. 0 if the store does not say.
+        Recent writes may not count. 0 if the store does not say.
         """
         return self._store.size_bytes(MESSAGE, topic_prefix + first_key, topic_prefix + stop_key)
 
@@ -118,11 +118,11 @@ class StoreMessageTable:
         limit: int,
         bytes_max: int,
     ) -> OwnEntries:
-        """Return which of the first `limit` entries in the range, ends inclusive, are its own.
+        """Return which of the first `limit` entries in the range, ends inclusive, have the pointer.
 
-        No more once their values have `bytes_max` bytes.
+        Stops once their values have `bytes_max` bytes.
         """
-        found: list[tuple[bytes, bytes]] = []
+        entries: list[tuple[bytes, bytes]] = []
         own = seen = size = 0
         next_key = None
         start, stop = topic_prefix + first_key, topic_prefix + last_key + b"\x00"
@@ -135,17 +135,17 @@ class StoreMessageTable:
                     continue
                 own += abs(pointer) == write_pointer
                 if pointer == write_pointer:
-                    found.append((key, value))
+                    entries.append((key, value))
                     size += len(value)
                     if size >= bytes_max:
                         break
         is_cut = seen == limit or size >= bytes_max
-        return OwnEntries(found, own, seen - own, next_key if is_cut else None)
+        return OwnEntries(entries, own, seen - own, next_key if is_cut else None)
 
     def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Add to `batch` the rows of `own_entries` with their write pointer's sign inverted.
 
-        Raises `StoreUnavailable` if an earlier write of theirs may come late.
+        Raises `StoreUnavailable` if an earlier write of one may still take effect.
         """
         self._store.check_unanswered(MESSAGE, [key for key, _ in rows])
         batch.put_rows(MESSAGE, [(key, inverted(value)) for key, value in rows])

@@ -1,9 +1,9 @@
-"""The Metadata table: one row a topic, kept when the topic is deleted.
+"""The Metadata table: one row per topic, kept when the topic is deleted.
 
 The value is a JSON object of strings with its keys sorted, because a compare-and-put compares
 bytes. A deleted topic keeps its row with the generation's sign inverted, so that its next
-generation does not bring old entries back. What stands behind the object is `tables.sealing.seal`'.
-In a store of an older format some names of properties are read as others (`tables.raising`).
+generation does not bring old entries back. A seal may follow the object (`tables.sealing.seal`). In
+a store of an older format some property names are read as others (`tables.raising`).
 """
 
 import json
@@ -27,16 +27,16 @@ class StoreMetadataTable:
         self._store = store
 
     def get(self, topic_id: TopicId) -> TopicMetadata | None:
-        """Return the topic as its row has it, deleted or not; None if there never was one."""
+        """Return the topic, deleted or not; None if there never was one."""
         key = metadata_key(topic_id)
         shown = shown_rows(self._store)
         value = self._store.get(METADATA, key)
         return None if value is None else decoded(key, shown(value))
 
     def replace(self, old: TopicMetadata | None, new: TopicMetadata) -> bool:
-        """Put `new` if the row still is `old`, durably. Return whether it was.
+        """Put `new` if the row still is `old`, durably. Return whether it was put.
 
-        Raises as `Store.write`.
+        Raises as `Store.write` does.
         """
         row = _encoded(new)
         check_writable_row(self._store, row)
@@ -55,36 +55,37 @@ class StoreMetadataTable:
                 return False
 
     def forget(self, batch: Batch, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
-        """Add to `batch` the deletion of deleted topics' rows that still are so; return of which.
+        """Add to `batch` the deletion of topics' rows that are unchanged; return those topics.
 
-        No topic may change until it is written. Created again, one begins with generation 1.
+        No topic may change until the batch is written. A topic that is created again begins with
+        generation 1.
         """
-        found = {topic.id for topic in topics if self.get(topic.id) == topic}
-        batch.delete_rows(METADATA, [metadata_key(topic_id) for topic_id in found])
-        return found
+        unchanged = {topic.id for topic in topics if self.get(topic.id) == topic}
+        batch.delete_rows(METADATA, [metadata_key(topic_id) for topic_id in unchanged])
+        return unchanged
 
     def count(self, start: bytes = b"", *, limit: int) -> tuple[int, bytes | None]:
-        """Return how many topics exist in the next `limit` rows, and where to go on.
+        """Return how many topics exist in the next `limit` rows, and the key to continue from.
 
-        That is None at the end. A row that is damaged counts too: it may be of one.
+        The key is None at the end. A damaged row counts too: it may be that of a topic.
         """
         with self._store.scan(METADATA, start, b"\xff", limit=limit) as rows:
-            found = list(rows)
-        count = sum(_may_exist(key, value) for key, value in found)
-        return count, found[-1][0] + b"\x00" if len(found) == limit else None
+            page = list(rows)
+        count = sum(_may_exist(key, value) for key, value in page)
+        return count, page[-1][0] + b"\x00" if len(page) == limit else None
 
     def scan(self, namespace: str | None = None) -> Iterator[TopicMetadata]:
-        """Give the topics, deleted ones included, of a namespace or of all, by row key."""
+        """Yield the topics, deleted ones included, of a namespace or of all, by row key."""
         start = b"" if namespace is None else namespace_start(namespace)
         stop = b"\xff" if namespace is None else after_prefix(start)
         while True:
             shown = shown_rows(self._store)
             with self._store.scan(METADATA, start, stop, limit=_SCAN_ROWS) as rows:
-                found = list(rows)
-            yield from (decoded(key, shown(value)) for key, value in found)
-            if len(found) < _SCAN_ROWS:
+                page = list(rows)
+            yield from (decoded(key, shown(value)) for key, value in page)
+            if len(page) < _SCAN_ROWS:
                 return
-            start = found[-1][0] + b"\x00"
+            start = page[-1][0] + b"\x00"
 
 
 def _encoded(topic: TopicMetadata) -> bytes:

@@ -1,8 +1,8 @@
 """The Payload table: payloads stored before the transaction that wrote them publishes them.
 
-Rows are ordered by write pointer, then by the time and sequence of the store, so that a reference
-in the Message table stands for one contiguous run. A rollback leaves them: nothing points to them
-any more, and TTL removes them.
+Rows are ordered by write pointer, then by the time and sequence of the store, so a reference in the
+Message table means one contiguous run. A rollback leaves them: nothing refers to them any more, and
+TTL removes them.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,7 +19,7 @@ from tms.core.values.message import MessageBlock
 from tms.core.values.stored_runs import ReadRun, Reference
 
 _GAP_ROWS_MAX = 64
-"""Behind so many rows in a row that are not wanted, a new scan begins at the next that are."""
+"""After this number of consecutive unneeded rows, a new scan begins at the next range."""
 _NOTHING = MessageBlock(0, b"")
 
 
@@ -37,7 +37,7 @@ class StorePayloadTable:
         keys: Sequence[bytes],
         bodies: Sequence[bytes],
     ) -> None:
-        """Add to `batch` the bodies, each under the write pointer and its key."""
+        """Add the bodies to `batch`, each under the write pointer and its key."""
         prefix = payload_prefix(topic_prefix, write_pointer)
         framed = framed_of(bodies)
         if framed:
@@ -59,9 +59,9 @@ class StorePayloadTable:
     ) -> tuple[MessageBlock, bytes | None]:
         """Return payloads from `first_key` on as messages under the reference at `message_key`.
 
-        At most `limit` of them, and no more once `bytes_max` are reached, at least one if there is
-        one; none from `stop_key` on. The second value is the key to go on from, None if no more
-        are left.
+        Return at most `limit` of them, and stop once `bytes_max` are reached, but at least one if
+        there is one; none from `stop_key` on. The second value is the key to continue from, None if
+        no more remain.
         """
         start = payload_prefix(topic_prefix, write_pointer)
         stop = after_prefix(start) if stop_key is None else start + stop_key
@@ -71,10 +71,10 @@ class StorePayloadTable:
     def read_runs(
         self, topic_prefix: bytes, references: Sequence[Reference], *, limit: int, bytes_max: int
     ) -> list[ReadRun]:
-        """Return what is stored for the first references, at least for one, in few scans.
+        """Return the stored messages of the first references, at least of one, in few scans.
 
-        The write pointers ascend, their sign left aside. All runs together have at most `limit`
-        messages, and no more once they have `bytes_max` bytes; the last one may be cut.
+        The write pointers ascend, whatever their sign. All runs together have at most `limit`
+        messages, and end once they have `bytes_max` bytes; the last run may be cut.
         """
         if len(references) == 1:
             [only] = references
@@ -93,8 +93,8 @@ class StorePayloadTable:
             (start + each.first_key, after_prefix(start))
             for start, each in zip(prefixes, references, strict=True)
         ]
-        with closing(self._rows(ranges)) as found:
-            for index, rows in groupby(found, key=itemgetter(0)):
+        with closing(self._rows(ranges)) as scanned:
+            for index, rows in groupby(scanned, key=itemgetter(0)):
                 while len(runs) < index:
                     add(_NOTHING, None)
                 block, next_key = read_payloads(
@@ -116,9 +116,9 @@ class StorePayloadTable:
     def _rows(
         self, ranges: Sequence[tuple[bytes, bytes]]
     ) -> Generator[tuple[int, Row], None, None]:
-        """Give the rows of ranges, which ascend, each with the index of its range.
+        """Yield the rows of ranges, which ascend, each with the index of its range.
 
-        By one scan over all of them, unless much lies between two.
+        One scan covers all of them, unless many rows lie between two.
         """
         index = 0
         while index < len(ranges):
@@ -140,7 +140,7 @@ class StorePayloadTable:
     def size_bytes(
         self, topic_prefix: bytes, write_pointer: int, first_key: bytes, stop_key: bytes
     ) -> int:
-        """Return about how many bytes are stored from `first_key` to before `stop_key`."""
+        """Return approximately how many bytes are stored from `first_key` to before `stop_key`."""
         start = payload_prefix(topic_prefix, write_pointer)
         return self._store.size_bytes(PAYLOAD, start + first_key, start + stop_key)
 

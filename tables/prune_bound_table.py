@@ -1,11 +1,11 @@
-"""The Bound table: how far cleanup has come with invalid transactions, one row a range of a table.
+"""The Bound table: how far cleanup has got with invalid transactions, one row per range of a table.
 
     row key := name of the table UTF-8, ":", start of the range
     value   := bound int64, recorded int64 ms, end of the range
 
 Big-endian. DO NOT CHANGE: on disk. Entries under invalid write pointers up to the bound have been
-inverted in the whole range: start <= key < end, as the table has its keys; on HBase, as that has
-its rows, and a range is one region.
+inverted in the whole range: start <= key < end, in the table's keys; on HBase in HBase's rows, and
+a range is one region.
 """
 
 import struct
@@ -29,7 +29,7 @@ class Bound:
     start: bytes
     stop: bytes
     write_pointer: int
-    """Up to here, inclusive, nothing invalid is left that is not inverted."""
+    """Every invalid entry up to here, inclusive, is inverted."""
     recorded_ms: int
     """The time of the record, in milliseconds since 1970."""
 
@@ -41,12 +41,12 @@ class StoreBoundTable:
         self._store = store
 
     def put(self, batch: Batch, bound: Bound) -> None:
-        """Add to `batch` the row of a bound, in place of the one its range had."""
+        """Add to `batch` the row of a bound, which replaces its range's row."""
         value = _VALUE.pack(bound.write_pointer, bound.recorded_ms) + bound.stop
         batch.put(BOUND, _start(bound.table) + bound.start, value)
 
     def delete(self, batch: Batch, table: str, starts: Iterable[bytes]) -> None:
-        """Add to `batch` the deletion of the bounds of the ranges that start there."""
+        """Add to `batch` the deletion of the bounds of ranges with these starts."""
         batch.delete_rows(BOUND, [_start(table) + start for start in starts])
 
     def bounds(self, table: str) -> list[Bound]:
@@ -57,22 +57,22 @@ class StoreBoundTable:
 
 
 def least(bounds: Iterable[Bound], start: bytes, stop: bytes) -> int:
-    """Return the pointer up to which `bounds` vouch for all of a range; 0: for none.
+    """Return the pointer up to which `bounds` cover all of a range; 0 if they do not.
 
-    A bound once recorded stays true, so where several are of a place, the greatest holds there.
+    A recorded bound stays true, so if several cover a place, the greatest holds there.
     """
     here = sorted((b for b in bounds if b.start < stop and start < b.stop), key=lambda b: b.start)
     cuts = {start, *(b.start for b in here), *(b.stop for b in here)}
     covering: list[tuple[int, bytes]] = []
-    found, at = [], 0
+    bounds_found, at = [], 0
     for place in sorted(cut for cut in cuts if start <= cut < stop):
         while at < len(here) and here[at].start <= place:
             heappush(covering, (-here[at].write_pointer, here[at].stop))
             at += 1
         while covering and covering[0][1] <= place:
             heappop(covering)
-        found.append(-covering[0][0] if covering else 0)
-    return min(found, default=0)
+        bounds_found.append(-covering[0][0] if covering else 0)
+    return min(bounds_found, default=0)
 
 
 def _start(table: str) -> bytes:

@@ -1,13 +1,14 @@
-"""Topics of a store whose format is older than the meaning of some names of their properties.
+"""Topics of a store whose format is older than some of the property names that TMS now uses.
 
-Until LevelDB's format 3 and HBase's 2 a user's property could have any name. A name that means
-something now, or is the server's, would take effect: messages hidden, or deleted. So as long as
-such a store is not raised, its topics are read with `user.NAME` in the place of NAME, and no topic
-is given what only the server's names can say. Raising writes these names into the rows; the format
-is recorded after that. A row is renamed whole or not at all, and renaming it again changes nothing:
-so raising can be repeated, wherever it was broken off. In a raised store nothing is renamed.
+Until LevelDB's format 3 and HBase's 2 a user's property could have any name. A name that has a
+meaning now, or is the server's, would take effect: it would hide or delete messages. So until such
+a store is raised, its topics are read with `user.NAME` in place of NAME, and no topic gets a
+property that only the server's names can express. Raising writes the new names into the rows, and
+then records the format. A row is renamed whole or not at all, and renaming it again changes
+nothing, so raising can be repeated wherever it was interrupted. In a raised store nothing is
+renamed.
 
-Relies on: no older version writes meanwhile.
+Relies on no older version writing in the meantime.
 """
 
 import json
@@ -26,9 +27,9 @@ _log = logging.getLogger(__name__)
 
 
 def raised_row(row: bytes) -> bytes:
-    """Return the row of a topic as the present format has it, with its seal.
+    """Return the row of a topic in the present format, with its seal.
 
-    A row that is damaged is returned as it is: who reads it is told.
+    A damaged row is returned unchanged: its reader reports it.
     """
     try:
         properties = json.loads(topic_row(row))
@@ -42,12 +43,12 @@ def raised_row(row: bytes) -> bytes:
 
 
 def shown_rows(store: Store) -> Callable[[bytes], bytes]:
-    """Return what turns the rows of topics that are read after this into the present format's."""
+    """Return a function that converts rows of topics read after this to the present format."""
     return _as_it_is if store.is_raised else raised_row
 
 
 def check_writable_row(store: Store, row: bytes) -> None:
-    """Raise `StoreUnavailable` if a store that is not raised cannot say what the row says."""
+    """Raise `StoreUnavailable` if a store that is not raised cannot express the row."""
     if not store.is_raised and raised_row(row) != row:
         names = sorted(filter(is_of_the_server, json.loads(row)))
         raise StoreUnavailable(
@@ -58,7 +59,7 @@ def check_writable_row(store: Store, row: bytes) -> None:
 
 
 def raise_rows(store: Store) -> None:
-    """Rename the properties in the rows of all topics, and tell of it. Raises as `Store.write`."""
+    """Rename the properties in the rows of all topics, and log it. Raises as `Store.write` does."""
     topics = []
     for key, row in _topic_rows(store):
         if raised_row(row) != row:
@@ -78,7 +79,7 @@ def _raise_row(store: Store, key: bytes, row: bytes | None) -> None:
     while row is not None and (new := raised_row(row)) != row:
         if store.compare_and_put(METADATA, key, row, new):
             return
-        row = store.get(METADATA, key)  # somebody changed the topic meanwhile
+        row = store.get(METADATA, key)  # somebody changed the topic in the meantime
 
 
 def _as_it_is(row: bytes) -> bytes:
@@ -88,8 +89,8 @@ def _as_it_is(row: bytes) -> bytes:
 def _topic_rows(store: Store) -> Iterator[Row]:
     start = b""
     while True:
-        with store.scan(METADATA, start, b"\xff", limit=_PAGE) as found:
-            rows = list(found)
+        with store.scan(METADATA, start, b"\xff", limit=_PAGE) as scanned:
+            rows = list(scanned)
         yield from rows
         if len(rows) < _PAGE:
             return

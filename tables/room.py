@@ -1,4 +1,4 @@
-"""How much of its disk a store in a folder takes, and how much is left there."""
+"""The disk space that a store in a folder takes, and the space left on its disk."""
 
 import os
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ _MIB = 1024 * 1024
 
 
 def room_of(folder: Path) -> Room:
-    """Return what the files of a folder take, and what its disk has left. Raises `OSError`."""
+    """Return the size of a folder's files, and the free space of its disk. Raises `OSError`."""
     disk = os.statvfs(folder)
     used = 0
     for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # LevelDB deletes files meanwhile
+        with suppress(FileNotFoundError):  # LevelDB deletes files at the same time
             used += path.lstat().st_size if path.is_file() else 0
     return Room(used, disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
 
 
 def want_of_room(folder: Path, needed_bytes: int) -> str:
-    """Return for an error what a start needs, if there is less; else an empty text."""
+    """Return, for an error, the room that a start needs if there is less; else an empty text."""
     free_bytes = room_of(folder).free_bytes
     if free_bytes >= needed_bytes:
         return ""
@@ -35,16 +35,16 @@ def want_of_room(folder: Path, needed_bytes: int) -> str:
 
 
 class RoomMetrics:
-    """The room of a store as metrics."""
+    """Metrics of a store's room."""
 
     def __init__(self, registry: CollectorRegistry, folder: Path) -> None:
-        """Offer the metrics in `registry`, from the first `refresh` on."""
+        """Register the metrics in `registry`; they have values from the first `refresh` on."""
         self._folder = folder
         self._room: Room | None = None
         registry.register(self)
 
     def refresh(self) -> Room | None:
-        """Look at the files, and return what is found. May take a moment if there are many."""
+        """Measure the files, and return the result. May take a moment if there are many."""
         try:
             self._room = room_of(self._folder)
         except OSError:
@@ -52,7 +52,7 @@ class RoomMetrics:
         return self._room
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they were at the last `refresh`."""
+        """Yield the metrics as they were at the last `refresh`."""
         if self._room is None:
             return
         yield GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""Rows of the tables to the items of a block (`message`), bounded in count and bytes.
+"""Converts rows of the tables to the items of a block, bounded in count and bytes.
 
 This is the inner loop of a poll that is served from disk.
 """
@@ -29,22 +29,22 @@ from tms.core.values.message import (
 )
 
 _PARTS = 4
-"""An item's start, key, tail and body; of a framed one, what is between, and the message."""
+"""An item's start, key, tail and body; for a framed one also the part between, and the message."""
 _KEY = slice(-KEY_BYTES, None)
 _BODY = slice(1, None)
+"""Constants, because making a slice takes as long as slicing with it."""
 _FRAMED = (FRAMED_KIND, TRANSACTIONAL_FRAMED_KIND)
-"""How a row's key and a plain value are cut: to make the slice takes as long as to cut by it."""
 
 
 def read_entries(
     rows: Iterable[Row], *, limit: int, bytes_max: int
 ) -> tuple[Entries, bytes | None]:
-    """Return rows of the Message table, at most `limit`, as entries, and the key to go on from."""
+    """Return at most `limit` rows of the Message table as entries, and the key to continue from."""
     parts: list[bytes] = []
     pointers: dict[int, int] = {}
     references: set[int] = set()
     framed: list[int] = []
-    left = bytes_max
+    bytes_left = bytes_max
     start, tails, tails_count = ITEM_START, ITEM_TAILS, len(ITEM_TAILS)
     for key, value in rows:
         if not value:
@@ -65,8 +65,8 @@ def read_entries(
         else:
             tail = tails[length] if length < tails_count else item_tail(length)
             parts += start, key[_KEY], tail, body
-        left -= length
-        if left <= 0:
+        bytes_left -= length
+        if bytes_left <= 0:
             break
     else:
         if len(parts) < limit * _PARTS:
@@ -92,9 +92,9 @@ def _entries_of(
 def read_payloads(
     rows: Iterator[Row], message_key: bytes, run_bytes: int, *, limit: int, bytes_max: int
 ) -> tuple[MessageBlock, bytes | None]:
-    """Return the first rows of the Payload table as messages, and the key of the first one left.
+    """Return the first rows of the Payload table as messages, and the key of the next one.
 
-    The rows are of one run, whose payload prefix has `run_bytes`.
+    The rows are those of one run, whose payload prefix has `run_bytes`.
     """
     start = ITEM_START + message_key
     key_end = run_bytes + KEY_BYTES

@@ -1,8 +1,8 @@
-"""A gate that many pass at once, and that one may shut to be alone inside.
+"""A lock that many threads share, or that one thread has alone.
 
-Closing a LevelDB handle while another thread reads from it is a crash of the process, so reads pass
-a gate, and closing shuts it first. Whoever waits to shut it is let in before those who come later,
-and those who waited while it was shut before it is shut again.
+Closing a LevelDB handle while another thread reads from it crashes the process, so reads share this
+lock, and closing holds it alone. A thread that waits to hold it alone goes before later sharers;
+sharers that waited in the meantime go before the next exclusive holder.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ class SharedLock:
 
     def __init__(self) -> None:
         self._lock = RLock()
-        """Reentrant: the collector may end a forgotten scan while its thread has the lock."""
+        """Reentrant: garbage collection may end a forgotten scan in a thread that has the lock."""
         self._changed = Condition(self._lock)
         self._inside = 0
         self._waiting = 0
@@ -23,7 +23,7 @@ class SharedLock:
         self._shared = _Shared(self._enter, self._leave)
 
     def shared(self) -> AbstractContextManager[None]:
-        """Be inside together with others; wait while the gate is shut."""
+        """Share the lock; wait while one thread holds it alone."""
         return self._shared
 
     def _enter(self) -> None:
@@ -50,7 +50,7 @@ class SharedLock:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Be inside alone: let nobody in, wait until all have left."""
+        """Hold the lock alone: admit no other thread, and wait until all have left."""
         with self._changed:
             while self._shut or self._waiting:
                 self._changed.wait()
@@ -66,7 +66,7 @@ class SharedLock:
 
 
 class _Shared:
-    """Being inside together with others. One serves all: it costs every read of a table less."""
+    """A share of the lock. All threads use one object, which makes each read cheaper."""
 
     __slots__ = ("_enter", "_leave")
 

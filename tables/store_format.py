@@ -1,4 +1,4 @@
-"""The format of a store as it is recorded: a JSON object with a number, and features.
+"""The recorded format of a store: a JSON object with a number, and features.
 
     {"format": n, ...}                            n as long as no feature was used
     {"features": [...], "format": n + 1, ...}     from the first feature on; the names ascend, and
@@ -6,9 +6,9 @@
     {"by": "topic", "format": n + 1, "shards": N, ...}             a store with several shards
     {"by": "topic", "format": n + 1, "shard": k, "shards": N, ...}          one of its shards
 
-Features are those of `tms.core.values.store_features`. Keys ascend. What stands in the place of
-"..." is of each kind of store. A store with a feature, or with a key, that this version does not
-know is refused: so versions to come may add both. DO NOT CHANGE: stored.
+Features are those of `tms.core.values.store_features`. Keys ascend. Each kind of store has its own
+keys in place of "...". A store with a feature or a key that this version does not know is refused,
+so later versions may add both. DO NOT CHANGE: stored.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,8 +27,8 @@ def features_of(recorded: Mapping[str, Any], keys: Collection[str], plain: int) 
     """Return the features of a recorded format whose number is at most `plain` + 1.
 
     `keys` are those of that kind of store, `plain` is its number without features. Raises
-    `StoreFormatUnknown` with what is not known, and with what to do; KeyError, TypeError where
-    this is no such record.
+    `StoreFormatUnknown`, which names the unknown parts and says what to do; KeyError, TypeError if
+    this is not such a record.
     """
     has_features = recorded[_NUMBER] > plain
     unknown = recorded.keys() - {*keys, _NUMBER, *([_FEATURES] if has_features else [])}
@@ -44,14 +44,14 @@ def features_of(recorded: Mapping[str, Any], keys: Collection[str], plain: int) 
 
 
 def record(features: Collection[str], plain: int, others: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is to be recorded of a store with `others` as its own values, and features."""
-    told = {_FEATURES: sorted(features)} if features else {}
+    """Return the record of a store with its features, and its own values in `others`."""
+    features_field = {_FEATURES: sorted(features)} if features else {}
     number = plain + bool(features or _SHARDS in others)
-    return dict(sorted({_NUMBER: number, **told, **others}.items()))
+    return dict(sorted({_NUMBER: number, **features_field, **others}.items()))
 
 
 def keys_of(of: Sharding | OneShard | None) -> dict[str, Any]:
-    """Return the keys of a store with several shards, of one of them, or of neither."""
+    """Return the keys that record a sharded store or one of its shards; none for other stores."""
     if of is None:
         return {}
     if isinstance(of, Sharding):
@@ -60,10 +60,10 @@ def keys_of(of: Sharding | OneShard | None) -> dict[str, Any]:
 
 
 def shards_in(recorded: Mapping[str, Any]) -> Sharding | OneShard | None:
-    """Return what a record says of shards. Raises `StoreFormatUnknown` for another rule."""
-    if not (found := {key: recorded[key] for key in (_BY, _SHARD, _SHARDS) if key in recorded}):
+    """Return the sharding or shard in a record. Raises `StoreFormatUnknown` for another rule."""
+    if not (fields := {key: recorded[key] for key in (_BY, _SHARD, _SHARDS) if key in recorded}):
         return None
-    shards, shard, by = found.get(_SHARDS), found.get(_SHARD, 0), found.get(_BY)
+    shards, shard, by = fields.get(_SHARDS), fields.get(_SHARD, 0), fields.get(_BY)
     if (
         type(shards) is type(shard) is int
         and 0 <= shard < shards
@@ -71,5 +71,5 @@ def shards_in(recorded: Mapping[str, Any]) -> Sharding | OneShard | None:
         and by in list(ShardBy)
     ):
         sharding = Sharding(shards, ShardBy(by))
-        return OneShard(shard, sharding) if _SHARD in found else sharding
-    raise StoreFormatUnknown(reason="this version does not support such shards", **found)
+        return OneShard(shard, sharding) if _SHARD in fields else sharding
+    raise StoreFormatUnknown(reason="this version does not support such shards", **fields)

@@ -1,9 +1,9 @@
-"""The tables of one store, written together.
+"""The tables of one store, which share batches.
 
-All calls block: they are made from worker threads, not from the event loop, except those that only
-fill a batch, and small writes to an embedded store while it is quick. A topic prefix is the opaque
-start of all row keys of one topic's generation. Keys are the 10 bytes of timestamp and sequence id.
-Every call may raise `StoreUnavailable`, a read `StoreCorrupt`, a write `OutcomeUnknown`.
+All calls block, so worker threads make them, not the event loop; except calls that only fill a
+batch, and small writes to an embedded store while it is fast. A topic prefix is the opaque start of
+all row keys of one topic's generation. Keys are the 10 bytes of timestamp and sequence id. Every
+call may raise `StoreUnavailable`, a read `StoreCorrupt`, a write `OutcomeUnknown`.
 """
 
 from tables.group_table import StoreGroupTable

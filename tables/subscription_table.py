@@ -5,9 +5,9 @@
              | version int64, 0x02, settings                           of a group
 
 Big-endian. Settings are a JSON object: the fields of `GroupSettings`, `after` and `created` of
-`SharedSubscription`; keys ascend, without spaces. A field that is missing has its default; one that
-is not known is told, so that the group is refused, and only the group. A subscription belongs to a
-generation of its topic: recreated, a topic has none. DO NOT CHANGE: on disk.
+`SharedSubscription`; keys ascend, without spaces. A missing field has its default. An unknown one
+is listed in `unknown`, so that only this group is refused. A subscription belongs to a generation
+of its topic: a topic that is created again has none. DO NOT CHANGE: on disk.
 """
 
 import json
@@ -45,7 +45,7 @@ class StoreSubscriptionTable:
         self._store = store
 
     def check_unanswered(self, topic_prefix: bytes, name: str) -> None:
-        """Raise `StoreUnavailable` where an earlier write of a subscription may come late."""
+        """Raise `StoreUnavailable` if an earlier write of a subscription may still take effect."""
         self._store.check_unanswered(SUBSCRIPTION, (topic_prefix + name.encode(),))
 
     def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
@@ -53,7 +53,7 @@ class StoreSubscriptionTable:
         batch.put(SUBSCRIPTION, topic_prefix + subscription.name.encode(), encoded(subscription))
 
     def delete(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
-        """Add to `batch` the deletion of a subscription, as it is now. It takes a version too."""
+        """Add to `batch` the deletion of a subscription in its present version."""
         batch.delete(SUBSCRIPTION, topic_prefix + subscription.name.encode())
 
     def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:
@@ -90,7 +90,7 @@ def decoded(topic_id: TopicId, name: bytes, value: bytes) -> SubscriptionPositio
     if not is_shared:
         return SubscriptionPosition(topic_id, name.decode(), rest or None, version)
     try:
-        return _shared(topic_id, name.decode(), version, json.loads(rest[1:]))
+        return _group(topic_id, name.decode(), version, json.loads(rest[1:]))
     except (ValueError, TypeError, KeyError) as error:
         raise StoreCorrupt(
             table=SUBSCRIPTION, topic=str(topic_id), name=name.hex(), reason=str(error)
@@ -101,23 +101,23 @@ def _settings(group: SharedSubscription) -> bytes:
     assert not group.unknown, "settings that are not known would be lost"
     settings = asdict(group.settings)
     if all(settings[name] == getattr(DEFAULTS, name) for name in _OF_DEAD_LETTERS):
-        # As earlier versions wrote it, which refuse a group with settings that they do not know.
+        # Written as earlier versions do, which refuse a group with settings that they do not know.
         settings = {name: value for name, value in settings.items() if name not in _OF_DEAD_LETTERS}
-    told = {
+    row = {
         **settings,
         "after": None if group.after is None else group.after.hex(),
         "created": group.created,
     }
-    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(row, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _shared(topic_id: TopicId, name: str, version: int, told: dict[str, Any]) -> SharedSubscription:
-    """Return the group. Raises ValueError, TypeError, KeyError."""
-    after, created = told.pop("after"), int(told.pop("created"))
-    known = {name: told.pop(name) for name in _KINDS if name in told}
-    if "order" in known:
-        known["order"] = Order(known["order"])
-    if wrong := [key for key, value in known.items() if type(value) is not _KINDS[key]]:
+def _group(topic_id: TopicId, name: str, version: int, row: dict[str, Any]) -> SharedSubscription:
+    """Return the group of a decoded row. Raises ValueError, TypeError, KeyError."""
+    after, created = row.pop("after"), int(row.pop("created"))
+    settings_by_name = {name: row.pop(name) for name in _KINDS if name in row}
+    if "order" in settings_by_name:
+        settings_by_name["order"] = Order(settings_by_name["order"])
+    if wrong := [key for key, value in settings_by_name.items() if type(value) is not _KINDS[key]]:
         raise TypeError(f"settings of another type: {', '.join(wrong)}")
     return SharedSubscription(
         topic_id=topic_id,
@@ -125,6 +125,6 @@ def _shared(topic_id: TopicId, name: str, version: int, told: dict[str, Any]) ->
         after=None if after is None else bytes.fromhex(after),
         version=version,
         created=created,
-        settings=GroupSettings(**known),
-        unknown=tuple(sorted(told)),
+        settings=GroupSettings(**settings_by_name),
+        unknown=tuple(sorted(row)),
     )

@@ -1,11 +1,11 @@
-"""The Transaction table: the log of the state of transactions, snapshots of it, and marks of time.
+"""The Transaction table: the log of the state of transactions, snapshots of it, and time marks.
 
     log row key        := "e", number int64
     snapshot keys      := "s", number int64, then as `tables.chunked_values` says
     mark row key       := "t", token int64                       `tms.messaging.mark` has the value
 
-Big-endian. DO NOT CHANGE: on disk. A snapshot that was not written whole is none. Values are opaque
-here: `tms.transactions` encodes them.
+Big-endian. DO NOT CHANGE: on disk. A snapshot that was not written whole does not count. Values are
+opaque here: `tms.transactions` encodes them.
 """
 
 import struct
@@ -41,8 +41,8 @@ _LOG_STOP = _log_key(INT64_MAX)
 class StoreTransactionTable:
     """The log of the state of transactions, and snapshots of that state.
 
-    The rows of the log are numbered (`tms.transactions.segments`). A snapshot of number n has all
-    that the rows below n did.
+    The rows of the log are numbered (`tms.transactions.segments`). Snapshot n contains the effect
+    of all rows below n.
     """
 
     def __init__(self, store: Store) -> None:
@@ -57,11 +57,11 @@ class StoreTransactionTable:
         self._put(_log_key(sequence), row)
 
     def rows(self, from_sequence: int) -> Iterator[tuple[int, bytes]]:
-        """Give the rows from `from_sequence` on with their numbers, ascending, as far as read."""
+        """Yield the rows from `from_sequence` on with their numbers, ascending, page by page."""
         start = _log_key(from_sequence)
         while True:
-            with self._store.scan(TRANSACTION, start, _LOG_STOP, limit=_ROWS_AT_ONCE) as found:
-                rows = list(found)
+            with self._store.scan(TRANSACTION, start, _LOG_STOP, limit=_ROWS_AT_ONCE) as scanned:
+                rows = list(scanned)
             for key, row in rows:
                 yield _number_of(key), row
             if len(rows) < _ROWS_AT_ONCE:
@@ -69,7 +69,7 @@ class StoreTransactionTable:
             start = rows[-1][0] + b"\x00"
 
     def put_snapshot(self, sequence: int, data: bytes) -> None:
-        """Put the snapshot `sequence`; durable when it returns. One that is there stays."""
+        """Put the snapshot `sequence`; durable when it returns. An existing one is kept."""
         start = _snapshot_start(sequence)
         if self._store.get(TRANSACTION, end_key(start)) is not None:
             return
@@ -82,7 +82,7 @@ class StoreTransactionTable:
         self._store.write(batch)
 
     def snapshots(self) -> list[int]:
-        """Return the numbers of the snapshots that were put whole, ascending."""
+        """Return the numbers of whole snapshots, ascending."""
         return [
             sequence
             for sequence in self._started_snapshots(INT64_MAX)
@@ -90,11 +90,11 @@ class StoreTransactionTable:
         ]
 
     def _started_snapshots(self, below: int) -> Iterator[int]:
-        """Give the numbers of snapshots below a number, of those not put whole too."""
+        """Yield the numbers of snapshots below a number, including incomplete ones."""
         start, stop = _snapshot_start(0), _snapshot_start(below)
         while True:
-            with self._store.scan(TRANSACTION, start, stop, limit=1) as found:
-                key = next((key for key, _ in found), None)
+            with self._store.scan(TRANSACTION, start, stop, limit=1) as scanned:
+                key = next((key for key, _ in scanned), None)
             if key is None:
                 return
             sequence = _number_of(key)
@@ -104,26 +104,26 @@ class StoreTransactionTable:
     def snapshot(self, sequence: int) -> bytes:
         """Return a snapshot that `snapshots` named. Raises `StoreCorrupt`."""
         start = _snapshot_start(sequence)
-        with self._store.scan(TRANSACTION, start, _snapshot_start(sequence + 1)) as found:
-            data = value_of(start, list(found))
+        with self._store.scan(TRANSACTION, start, _snapshot_start(sequence + 1)) as scanned:
+            data = value_of(start, list(scanned))
         if data is None:
             raise StoreCorrupt(table=TRANSACTION, snapshot=sequence)
         return data
 
     def marks(self) -> list[tuple[int, bytes]]:
-        """Return the marks of the time with the tokens of those who put them, ascending."""
-        with self._store.scan(TRANSACTION, _MARK, after_prefix(_MARK)) as found:
-            return [(_number_of(key), row) for key, row in found]
+        """Return the time marks with the tokens of the leaders that put them, ascending."""
+        with self._store.scan(TRANSACTION, _MARK, after_prefix(_MARK)) as scanned:
+            return [(_number_of(key), row) for key, row in scanned]
 
     @staticmethod
     def put_mark(batch: Batch, token: int, row: bytes) -> None:
-        """Add to `batch` the mark of the leader with that token."""
+        """Add to `batch` the time mark of the leader with that token."""
         batch.put(TRANSACTION, _MARK + _NUMBER.pack(token), row)
 
     def drop_before(self, sequence: int, limit: int) -> int:
         """Delete at most `limit` rows of the log, and of snapshots, below `sequence`, durably.
 
-        Return how many there were: fewer than `limit` if none are left.
+        Return how many that was: fewer than `limit` if none remain.
         """
         batch = self._store.batch()
         count = 0
@@ -135,17 +135,17 @@ class StoreTransactionTable:
         return count
 
     def _keys_before(self, sequence: int, limit: int) -> Iterator[bytes]:
-        """Give the keys to delete, the end of a snapshot before the rest of it."""
+        """Yield the keys to delete; a snapshot's end comes before its other keys."""
         for number in self._started_snapshots(sequence):
             start = _snapshot_start(number)
             end = end_key(start)
             if self._store.get(TRANSACTION, end) is not None:
                 yield end
-            with self._store.scan(TRANSACTION, start, end, limit=limit) as found:
-                keys = [key for key, _ in found]
+            with self._store.scan(TRANSACTION, start, end, limit=limit) as scanned:
+                keys = [key for key, _ in scanned]
             yield from keys
-        with self._store.scan(TRANSACTION, _log_key(0), _log_key(sequence), limit=limit) as found:
-            keys = [key for key, _ in found]
+        with self._store.scan(TRANSACTION, _log_key(0), _log_key(sequence), limit=limit) as scanned:
+            keys = [key for key, _ in scanned]
         yield from keys
 
 

@@ -1,12 +1,12 @@
 """Passes over all regions of a store on HBase, as one process makes them.
 
-Whoever has the lease makes them (`cleanup.hbase.lease`); `cleanup.hbase.tour` is one. Afterwards,
-what is not above the least bound of all regions, and old enough, is taken off the invalid list;
-before that, the cache of this process is told what it published, for another may have inverted it
-in the table. Without the lease, that alone is done.
+The process that has the lease makes them (`cleanup.hbase.lease`); `cleanup.hbase.tour` is one pass.
+After a pass, pointers up to the least bound of all regions that are old enough are taken off the
+invalid list. Before that, this process inverts what it published in its own cache, because another
+process may have inverted it in the table. A process without the lease does only these two steps.
 
-There is no worker for the Metadata table: the row of a deleted topic stays, as on CDAP. HBase's
-cells keep the times that it gave them, and it compacts when that suits it.
+The Metadata table has no worker: the row of a deleted topic stays, as in CDAP. HBase assigns the
+cells' times, and compacts by itself.
 """
 
 import logging
@@ -48,10 +48,10 @@ class RegionCleaner:
         inverts_invalid: bool = True,
         rules: TopicRules | None = None,
     ) -> None:
-        """Clean `store` with as many `workers` at a time; none: leave that to another process.
+        """Clean `store` with this number of `workers`; 0 leaves that to another process.
 
-        `recording` is the store that the services write to, where that is another one than `store`.
-        `rows_max` are deleted with one write. `rules` are what topics obey besides.
+        `recording` is the store that the services write to, if it is not `store`. One write deletes
+        `rows_max` rows. `rules` are further rules of topics.
         """
         rows = limits.cleanup_slice_rows if rows_max is None else rows_max
         self.lease = CleanupLease(store, clock)
@@ -63,19 +63,18 @@ class RegionCleaner:
         self._recording = recording or store
         self._bounds = RegionBounds(self._recording, clock)
         self._inverted: frozenset[int] = frozenset()
-        """Pointers above the bounds that are done in all regions."""
+        """Pointers above the bounds that are inverted in all regions."""
         self._tour: Tour | None = None
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many regions the pass has done, and how many there are to do."""
+        """The number of regions that the pass has done, and of all."""
         return (0, 0) if self._tour is None else self._tour.progress
 
-    def steps(self, *, is_asked: bool = False) -> Generator[Step, None, None]:
-        """Do one pass, giving each step when it is done; `is_asked`: somebody waits for it.
+    def steps(self, *, is_on_demand: bool = False) -> Generator[Step, None, None]:
+        """Do one pass, yielding each step when it is done; `is_on_demand`: somebody waits for it.
 
-        Raises the `Unavailable` errors, at the end where some regions could not be done; the next
-        pass goes on.
+        Raises the `Unavailable` errors, at the end if some regions failed; the next pass continues.
         """
         with repeatable():
             self._bounds.refresh()
@@ -88,11 +87,11 @@ class RegionCleaner:
             if self._inverts_invalid:
                 self._truncate()
             if self._rules is not None:
-                yield from self._obey(self._rules, is_asked=is_asked)
+                yield from self._obey(self._rules, is_on_demand=is_on_demand)
 
-    def _obey(self, rules: TopicRules, *, is_asked: bool) -> Iterator[Step]:
-        """Have all topics obey their rules, whoever has the lease: no other process does it."""
-        rules.begin_pass(is_asked=is_asked)
+    def _obey(self, rules: TopicRules, *, is_on_demand: bool) -> Iterator[Step]:
+        """Apply the rules of all topics, whoever has the lease: no other process does so."""
+        rules.begin_pass(is_on_demand=is_on_demand)
         for topic in self._work.topics.existing():
             try:
                 yield from rules.steps(topic)
@@ -112,7 +111,7 @@ class RegionCleaner:
         self._inverted = self._tour.inverted
 
     def _truncate(self) -> None:
-        """Take off the invalid list what is done and old enough."""
+        """Take pointers off the invalid list that are inverted and old enough."""
         listed = self._services.invalid_list()
         if listed is None:
             return

@@ -1,7 +1,7 @@
-"""Threads that work on regions, for one thread that takes in what they have done.
+"""Threads that work on regions, for one thread that collects their results.
 
-What they have done waits in a queue of few places, so they stop when nobody takes it in. A worker's
-end is the last that is taken in of it.
+Results wait in a short queue, so the threads stop if nobody collects them. The last result of a
+worker is its end.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tms.core.runtime.repeatable import repeatable
 
 _PLACES_A_THREAD = 2
 _LOOK_S = 0.1
-"""How often a thread that waits looks whether it is to end."""
+"""How often a waiting thread checks whether to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,18 @@ class Crew:
             thread.start()
 
     def begin(self, worker: Worker) -> None:
-        """Have a thread do the region of `worker`, as soon as one is free."""
+        """Let a thread do the region of `worker`, as soon as one is free."""
         self._tasks.put(worker)
 
     def next(self, timeout_s: float) -> Event_ | None:
-        """Return what was done next, None where nothing was for so long."""
+        """Return the next result, None after `timeout_s` without one."""
         try:
             return self._done.get(timeout=timeout_s)
         except Empty:
             return None
 
     def close(self) -> None:
-        """End the threads after the steps that they are at. Blocks until then."""
+        """End the threads after their current steps. Blocks until then."""
         self._closing.set()
         for _ in self._threads:
             self._tasks.put(None)
@@ -73,18 +73,18 @@ class Crew:
             self._put(worker, Ended(failure))
 
     def _take(self, worker: Worker, steps: Iterator[Step | InvalidRows]) -> Exception | None:
-        """Do the steps; return what stopped them."""
+        """Do the steps; return the error that stopped them, if any."""
         try:
             with repeatable():
                 for step in steps:
                     if not self._put(worker, step):
                         return None
-        except Exception as error:  # the pass decides what becomes of it
+        except Exception as error:  # the pass decides what to do about it
             return error
         return None
 
     def _put(self, worker: Worker, done: Step | InvalidRows | Ended) -> bool:
-        """Hand over what was done; return False where nobody takes it any more."""
+        """Hand over a result; return False if nobody collects results any more."""
         while not self._closing.is_set():
             try:
                 self._done.put((worker, done), timeout=_LOOK_S)

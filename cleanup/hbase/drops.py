@@ -1,7 +1,7 @@
-"""Deletes rows of a part of a topic, reading keys alone, as long as the topic is as it was known.
+"""Deletes rows of a part of a topic, reading only keys, as long as the topic is unchanged.
 
-A cached topic may have got a longer time to live meanwhile, or have been created again. So before
-each write its row is read: where it has changed, nothing more of it is deleted by this pass.
+A cached topic may have got a longer time to live in the meantime, or have been created again. So
+its row is read before each write: if it has changed, this pass deletes no more of the topic.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,18 +16,18 @@ from tables.store import GROUP, MESSAGE, METADATA, SUBSCRIPTION
 
 
 class TopicChanged(Exception):
-    """Raised when a topic is not as it was known any more."""
+    """Raised when a topic has changed since it was cached."""
 
 
 class PartDrop:
-    """Deletes within one part. Fulfils `cleanup.ranges.Drop`."""
+    """Deletes within one part. Implements `cleanup.ranges.Drop`."""
 
     def __init__(self, store: HBaseStore, part: RegionPart, rows_max: int) -> None:
         """Delete at most `rows_max` rows with one write."""
         self._store = store
         self._part = part
         self._rows_max = rows_max
-        self._metadata_key = metadata_key(part.known.topic.id)
+        self._metadata_key = metadata_key(part.remembered.topic.id)
 
     def __call__(
         self,
@@ -37,10 +37,10 @@ class PartDrop:
         reason: Reason,
         keeps_greatest: bool = False,
     ) -> Iterator[Step]:
-        """Delete what is of the part's table.
+        """Delete the rows of the part's table.
 
-        A topic's subscriptions and groups go where it begins.
-        Raises `TopicChanged`, `StoreUnavailable`; then what was given is done.
+        The first part of a topic deletes its subscriptions and groups. Raises `TopicChanged`,
+        `StoreUnavailable`; the yielded steps are done then.
         """
         for rows in ranges:
             stop = rows.stop
@@ -61,14 +61,14 @@ class PartDrop:
         if start >= stop:
             return
         with self._store.filtered(table, start, stop, KEYS_ONLY) as rows:
-            while found := list(islice(rows, self._rows_max)):
-                yield self.delete(table, found, len(found), reason)
+            while page := list(islice(rows, self._rows_max)):
+                yield self.delete(table, page, len(page), reason)
 
     def delete(
         self, table: str, rows: list[tuple[bytes, bytes]], scanned: int, reason: Reason
     ) -> Step:
-        """Delete rows, which have the lengths of their values, out of so many that were read."""
-        if self._store.get(METADATA, self._metadata_key) != self._part.known.row:
+        """Delete rows, paired with the lengths of their values; `scanned` rows were read."""
+        if self._store.get(METADATA, self._metadata_key) != self._part.remembered.row:
             raise TopicChanged
         batch = self._store.batch(durable=False)
         batch.delete_rows(table, [key for key, _ in rows])

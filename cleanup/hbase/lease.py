@@ -1,8 +1,8 @@
-"""The lease by which one process at a time cleans up a store, of all servers and `tms prune`.
+"""The lease that lets one process at a time clean up a store, of all servers and `tms prune`.
 
-It saves work: two at once would read and delete the same. Nothing rests on it, for what cleanup
-does can be done twice; so clocks that differ cost no more than that. A holder that dies, or cannot
-renew it, loses it after a minute.
+It saves work: two processes would read and delete the same rows. Correctness does not depend on it,
+because cleanup is idempotent, so clocks that differ cost only double work. A holder that dies, or
+cannot renew the lease, loses it after a minute.
 
     row key := "lease:prune"                       in the Bound table
     value   := JSON {"owner": …, "until_ms": …}
@@ -29,24 +29,26 @@ class CleanupLease:
         self._clock = clock
         self._owner = f"{socket.gethostname()} process {os.getpid()} {secrets.token_hex(4)}"
         self._value: bytes | None = None
-        """The value of the row while the lease is held."""
+        """The value of the row while this process holds the lease."""
         self._renewed_ms = 0
         self.holder: str | None = None
-        """The other holder at the last request, and the end of its lease."""
+        """The other holder at the last attempt, and the remaining time of its lease."""
 
     def take(self) -> bool:
-        """Return whether it is held from now on. Raises `StoreUnavailable`."""
+        """Take the lease; return whether this process holds it. Raises `StoreUnavailable`."""
         self.holder = None
         value = self._store.get(BOUND, _KEY)
-        found = {} if value is None else json.loads(value)
-        left_ms = found.get("until_ms", 0) - self._clock.now_ms()
+        recorded = {} if value is None else json.loads(value)
+        left_ms = recorded.get("until_ms", 0) - self._clock.now_ms()
         if left_ms <= 0 and self._put(value):
             return True
-        self.holder = f"{found.get('owner', 'another')}, for {max(1, left_ms // 1000)} s at least"
+        self.holder = (
+            f"{recorded.get('owner', 'another')}, for {max(1, left_ms // 1000)} s at least"
+        )
         return False
 
     def keep(self) -> bool:
-        """Renew it where that is due; return whether it is still held. `StoreUnavailable`."""
+        """Renew it if that is due; return whether it is still held. Raises `StoreUnavailable`."""
         if self._value is None:
             return False
         is_due = self._clock.steady_ms() - self._renewed_ms >= _RENEW_MS
@@ -62,7 +64,7 @@ class CleanupLease:
         return is_held
 
     def release(self) -> None:
-        """Let another have it at once. Raises `StoreUnavailable`."""
+        """Release it at once. Raises `StoreUnavailable`."""
         value, self._value = self._value, None
         if value is not None:
             free = json.dumps({"owner": self._owner, "until_ms": 0}).encode()

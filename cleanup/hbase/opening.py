@@ -1,7 +1,8 @@
-"""Cleanup of a store on HBase by its URL, beside the server's own use of it, or without a server.
+"""Cleanup of a store on HBase by its URL, next to a server in this process, or without one.
 
-Either has a store of its own: a call of cleanup's that HBase does not answer must not keep a server
-from publishing. Two connections more than workers are for the thread that takes in their work.
+Cleanup opens the store for itself: a call of cleanup that HBase does not answer must not keep a
+server from publishing. It has two connections more than workers, for the thread that collects their
+results.
 """
 
 from collections.abc import Generator, Mapping
@@ -24,7 +25,7 @@ from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.recovery import recover
 
 _ROWS_MAX = 5_000
-"""Rows deleted with one write where there is no server in the process to let on."""
+"""Rows deleted with one write if no server in the process has to run in between."""
 _OTHER_CONNECTIONS = 2
 
 Options = Mapping[str, Any]
@@ -37,7 +38,7 @@ def _opened(url: str, workers: int, options: Options) -> HBaseStore:
 
 
 def recorded_invalid_list(store: Store, limits: Limits, now_ms: int) -> InvalidList | None:
-    """Return the invalid list as the log has it; None where it has none. Raises as `recover`."""
+    """Return the invalid list in the log; None if it has none. Raises as `recover` does."""
     table = StoreTransactionTable(store)
     if not table.snapshots():
         return None
@@ -46,7 +47,7 @@ def recorded_invalid_list(store: Store, limits: Limits, now_ms: int) -> InvalidL
 
 
 class ServerCleaner(RegionCleaner):
-    """Cleanup within a server. Fulfils `cleanup.runner.Passes`."""
+    """Cleanup within a server. Implements `cleanup.runner.Passes`."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class ServerCleaner(RegionCleaner):
     ) -> None:
         """Open the store at `url` a second time; `recording` is the server's own.
 
-        Raises as `open_store`.
+        Raises as `open_store` does.
         """
         self._store = _opened(url, workers, options)
         super().__init__(
@@ -83,12 +84,12 @@ class ServerCleaner(RegionCleaner):
 
 
 class Pruning:
-    """One pass over a store that servers may have open, or none."""
+    """One pass over a store, which servers may have open."""
 
     def __init__(
         self, url: str, options: Options, limits: Limits, clock: Clock, *, workers: int
     ) -> None:
-        """Open the store. Raises as `open_store`."""
+        """Open the store. Raises as `open_store` does."""
         self._store = _opened(url, workers, options)
         self._limits = limits
         mark = latest_mark(StoreTransactionTable(self._store))
@@ -102,20 +103,20 @@ class Pruning:
         return recorded_invalid_list(self._store, self._limits, self._clock.now_ms())
 
     def steps(self) -> Generator[Step, None, None]:
-        """Do the pass. Close it before this, which waits for what its workers read.
+        """Do the pass. Close this generator before the store: closing waits for its workers.
 
-        Raises as `RegionCleaner.steps`.
+        Raises as `RegionCleaner.steps` does.
         """
         return self._cleaner.steps()
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many regions are done, and how many there are to do."""
+        """The number of regions that are done, and of all."""
         return self._cleaner.progress
 
     @property
     def holder(self) -> str | None:
-        """The other process that cleans up, so that nothing was done; None if there is none."""
+        """The other process that cleans up instead of this one; None if there is none."""
         return self._cleaner.lease.holder
 
     def bounds(self) -> list[Bound]:

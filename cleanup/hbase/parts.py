@@ -1,10 +1,10 @@
-"""The topics as the workers of regions have them: cached, and cut where regions are.
+"""The cached topics of the workers, cut at the boundaries of regions.
 
-The cache is read anew on a period of its own, so that a region does not cost a scan of all topics.
-What is deleted by it is checked against the topic's row as that is now (`cleanup.hbase.drops`).
+The cache is read again on a period of its own, so that a region does not cost a scan of all topics.
+Deletions check that the topic's row is unchanged (`cleanup.hbase.drops`).
 
-A server may be about to raise a ttl, by a time that it took before the row was read, and by another
-clock. So what has expired is decided as of a time so much before.
+A server may be raising a ttl, as of a time that it took before the row was read, and from another
+clock. So expiry is decided as of an earlier time.
 """
 
 from bisect import bisect_right
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from threading import Lock
 
-from cleanup.topics import Known, KnownTopics
+from cleanup.topics import KnownTopics, RememberedTopic
 from tables.hbase.regions import Region
 from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, metadata_key
@@ -27,7 +27,7 @@ _CLOCKS_DIFFER_MS = 5_000
 
 
 def behind_ms(store: HBaseStore) -> int:
-    """Return how long before a topic's row was read what has expired is decided."""
+    """Return by how many ms the time of expiry precedes the reading of a topic's row."""
     return int(store.timeout_s * MS_PER_S) + _CLOCKS_DIFFER_MS
 
 
@@ -36,12 +36,12 @@ class RegionPart:
     """The part of a topic in a region: its keys with start <= key < stop."""
 
     region: Region
-    """The same as rows: never more than the topic's."""
-    known: Known
+    """The same range as rows, never beyond the topic's."""
+    remembered: RememberedTopic
     start: bytes
     stop: bytes
     is_first: bool
-    """Whether the topic begins here."""
+    """Whether this is the topic's first part."""
 
 
 class CachedTopics:
@@ -50,34 +50,34 @@ class CachedTopics:
     def __init__(self, store: HBaseStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._known = KnownTopics(store, clock, lambda read: read(), behind_ms(store))
+        self._cached = KnownTopics(store, clock, lambda read: read(), behind_ms(store))
         self._lock = Lock()
-        self._topics: list[tuple[bytes, bytes, Known]] = []
-        """First row, the row behind the last, and the topic."""
+        self._topics: list[tuple[bytes, bytes, RememberedTopic]] = []
+        """The first row, the row after the last, and the topic."""
         self._read_ms: int | None = None
 
     def refresh(self) -> None:
-        """Read the topics anew. Raises `StoreCorrupt`, `StoreUnavailable`."""
+        """Read the topics again. Raises `StoreCorrupt`, `StoreUnavailable`."""
         with self._lock:
             self._refresh()
 
     def _refresh(self) -> None:
         now_ms = self._clock.steady_ms()
-        found = []
-        for known in chain.from_iterable(self._known.pages()):
-            key = metadata_key(known.topic.id)
+        ranges = []
+        for remembered in chain.from_iterable(self._cached.pages()):
+            key = metadata_key(remembered.topic.id)
             start = self._store.row_of(MESSAGE, key)
-            found.append((start, start[:1] + after_prefix(key), known))
-        self._topics = sorted(found, key=lambda each: each[0])
+            ranges.append((start, start[:1] + after_prefix(key), remembered))
+        self._topics = sorted(ranges, key=lambda each: each[0])
         self._read_ms = now_ms
 
     def existing(self) -> list[TopicMetadata]:
-        """Return the topics that exist, as they are now. Raises as `refresh`."""
+        """Return the existing topics as they are now. Raises as `refresh` does."""
         self.refresh()
-        return [known.topic for _, _, known in self._topics if known.topic.exists]
+        return [remembered.topic for _, _, remembered in self._topics if remembered.topic.exists]
 
     def parts(self, region: Region) -> Iterator[RegionPart]:
-        """Give the parts of a region's topics in the order of their rows. Raises as `refresh`."""
+        """Yield the parts of a region's topics, in row order. Raises as `refresh` does."""
         row: bytes | None = region.start
         while row is not None and (part := self._part_from(region, row)) is not None:
             yield part
@@ -95,7 +95,7 @@ class CachedTopics:
             index += 1
         if index == len(topics) or max(topics[index][0], row) >= region.stop:
             return None
-        first, end, known = topics[index]
+        first, end, remembered = topics[index]
         start, stop = max(first, row), min(end, region.stop)
         own = Region(region.table, start, stop)
-        return RegionPart(own, known, start[1:], stop[1:], start == first)
+        return RegionPart(own, remembered, start[1:], stop[1:], start == first)

@@ -1,10 +1,10 @@
-"""Takes out of a part of the Payload table what has expired: row by row, in one scan.
+"""Deletes the expired rows of a part of the Payload table, in one scan.
 
-`cleanup.expiry` seeks from write pointer to write pointer, which is nothing on local disk; over the
-network each would cost as much as a thousand rows. So the keys of all rows are read, or of those
-under pointers alone that seem to be old enough. The greatest row of a pointer that may still be
-written under stays, as it does there; and one at the end of the part, because it is not known here
-what the next region has of its pointer.
+`cleanup.expiry` seeks from write pointer to write pointer, which costs little on local disk; over
+the network each seek would cost as much as a thousand rows. So the keys of all rows are read, or of
+those under pointers that seem old enough. As there, the greatest row of a pointer that may still
+get rows stays; so does the last row of the part, because the next region may have more rows of its
+pointer.
 
 The seal of a run (`tables.sealing.runs`) is needed for as long as a row that it hides would live.
 """
@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from cleanup.expiry import ASKED_AGAIN_MS, stored_ms
+from cleanup.expiry import CHECKED_AGAIN_MS, stored_ms
 from cleanup.hbase.drops import PartDrop
 from cleanup.hbase.parts import RegionPart
 from cleanup.ranges import Reason, Step, first_key
@@ -37,12 +37,12 @@ def expire_payloads(
     rows_max: int,
     looks_at_all: bool,
 ) -> Generator[Step, None, int]:
-    """Drop what has expired of a part; return when more may, in ms since 1970.
+    """Drop the expired rows of a part; return when more may expire, in ms since 1970.
 
-    Up to the pointer `ended_up_to`, nothing is written any more. `rows_max` are read at a time.
-    Look at all pointers, or at those alone that seem to be old enough. Raises as `drop`.
+    Up to the pointer `ended_up_to`, no transaction writes any more. `rows_max` rows are read at a
+    time. Reads all pointers, or only those that seem old enough. Raises as `drop` does.
     """
-    topic = part.known.topic
+    topic = part.remembered.topic
     live_ms = topic.first_live_ms(now_ms)
     start = prefix(topic.id, topic.generation)
     stop = max(part.start, min(part.stop, after_prefix(start)))
@@ -76,22 +76,22 @@ class _Times:
     ended_up_to: int
 
     def due_ms(self, row: Row, pointer: int, *, is_greatest: bool) -> int:
-        """Return when a row may go, 0 for now."""
+        """Return when a row may go; 0 means now."""
         when_ms = self._seal_ms(row[0]) if is_seal(row[0]) else stored_ms(row[0])
         if when_ms >= self.live_ms:
             return self.topic.dies_ms(when_ms)
         if is_greatest and pointer > self.ended_up_to:
-            return self.now_ms + ASKED_AGAIN_MS
+            return self.now_ms + CHECKED_AGAIN_MS
         return 0
 
     def _seal_ms(self, key: bytes) -> int:
-        """Return the last millisecond of which a seal hides rows; 0 where it hides none."""
+        """Return the last millisecond in which a seal hides rows; 0 if it hides none."""
         seal = self.store.get(PAYLOAD, key)
         return 0 if seal is None else max(0, decode_seal(seal).through_ms)
 
 
 def _decided(rows: Iterable[Row], times: _Times) -> Iterator[tuple[Row, int]]:
-    """Give each row with the time when it may expire, 0 where it has and may go."""
+    """Yield each row with the time when it may expire; 0 if it may go now."""
     before: tuple[Row, int] | None = None
     for row in rows:
         pointer = payload_pointer_of(row[0])

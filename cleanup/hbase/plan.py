@@ -1,8 +1,8 @@
 """The remaining work of a pass: ranges of rows that no worker has taken yet. Pure.
 
-HBase splits, merges and moves regions as it likes. So what is done, or under way, is known by its
-ranges of rows, not by the regions that these were when they were taken: whatever the regions are by
-now, what is left of each is a range for one worker.
+HBase splits, merges and moves regions at any time. So finished and current work is recorded as
+ranges of rows, not as the regions of that time: whatever the regions are by now, the rest of each
+is a range for one worker.
 """
 
 from bisect import bisect_right
@@ -12,9 +12,9 @@ from tables.hbase.regions import Region
 
 
 def remaining(regions: Iterable[Region], taken: Iterable[Region]) -> list[Region]:
-    """Return what of each of `regions` is not in `taken`, in their order."""
+    """Return the part of each region that is not in `taken`, in order."""
     runs = _runs(taken)
-    left = []
+    regions_left = []
     for region in regions:
         table, at = region.table, region.start
         of_table = runs.get(table, [])
@@ -23,15 +23,15 @@ def remaining(regions: Iterable[Region], taken: Iterable[Region]) -> list[Region
             if run.start >= region.stop:
                 break
             if at < run.start:
-                left.append(Region(table, at, run.start))
+                regions_left.append(Region(table, at, run.start))
             at = run.stop
         if at < region.stop:
-            left.append(Region(table, at, region.stop))
-    return left
+            regions_left.append(Region(table, at, region.stop))
+    return regions_left
 
 
 def _runs(taken: Iterable[Region]) -> dict[str, list[Region]]:
-    """Return the ranges of each table in order, those that touch joined."""
+    """Return the ranges of each table in order; adjacent ones are joined."""
     runs: dict[str, list[Region]] = {}
     for region in sorted(taken):
         of_table = runs.setdefault(region.table, [])

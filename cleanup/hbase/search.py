@@ -1,10 +1,10 @@
-"""Finds in a part of the Message table what invalid transactions wrote.
+"""Finds entries of invalid transactions in a part of the Message table.
 
-They recorded the least time that their entries can have; from there on all of a part is looked at.
-HBase leaves out of the answer what has no write pointer, or one below. It answers only when it has
-found something, or is at the end: so that no call takes long, however little there is, a scan
-covers a span of time that grows while scans are fast, and else shrinks. The spans begin at the
-first row that there is, and end with the last, so that times without rows cost no calls.
+Transactions record the least time that their entries can have; from there on a part is read
+completely. HBase filters out rows without a write pointer, or with a lesser one. It answers only
+when it has found something, or is at the end. So that no call takes long, a scan covers a span of
+time that grows while scans are fast, and otherwise shrinks. The spans begin at the first row and
+end at the last, so that times without rows cost no calls.
 """
 
 from collections.abc import Collection, Iterator
@@ -43,7 +43,7 @@ class Search:
     """Searches the parts of one region, one after another."""
 
     def __init__(self, store: HBaseStore, pointers: Collection[int], from_ms: int) -> None:
-        """Look for what is under `pointers`, of which there is one at least, from a time on."""
+        """Search for entries under `pointers`, at least one, from a time on."""
         self._store = store
         self._pointers = pointers
         self._from_ms = from_ms
@@ -51,8 +51,8 @@ class Search:
         self._span_ms = _SPAN_MS_FIRST
 
     def steps(self, part: RegionPart) -> Iterator[InvalidRows | Step]:
-        """Give what a part has; some of it twice. Raises `StoreUnavailable`, `StoreCorrupt`."""
-        topic = part.known.topic
+        """Yield a part's entries, some twice. Raises `StoreUnavailable`, `StoreCorrupt`."""
+        topic = part.remembered.topic
         whole = prefix(topic.id, topic.generation)
         start = max(part.start, whole + KEY.pack(self._from_ms, 0))
         stop = min(part.stop, after_prefix(whole))
@@ -63,12 +63,12 @@ class Search:
         last = last_key(self._store, MESSAGE, first, stop) or first
         at, stop = first, last + b"\x00"
         while at < stop:
-            # A region may begin within a key; what is missing of it counts as zeros.
+            # A region may begin within a key; the missing bytes count as zeros.
             at_ms, _ = KEY.unpack(at[len(whole) :].ljust(KEY_BYTES, b"\x00")[:KEY_BYTES])
             end = min(stop, whole + KEY.pack(at_ms + self._span_ms, 0))
             began = perf_counter()
             try:
-                yield from self._found(topic, at, end)
+                yield from self._entries(topic, at, end)
             except StoreUnavailable:
                 if self._span_ms <= _SPAN_MS_FIRST:
                     raise
@@ -82,11 +82,11 @@ class Search:
             is_long = self._span_ms == _SPAN_MS_MAX  # a clock may have been years ahead
             at = end if not is_long else first_key(self._store, MESSAGE, end, stop) or stop
 
-    def _found(
+    def _entries(
         self, topic: TopicMetadata, start: bytes, stop: bytes
     ) -> Iterator[InvalidRows | Step]:
-        """Give what is between two keys."""
-        found: dict[int, list[Row]] = {}
+        """Yield the entries between two keys."""
+        by_pointer: dict[int, list[Row]] = {}
         scanned = count = size = 0
         with self._store.filtered(MESSAGE, start, stop, self._filter) as rows:
             for row in rows:
@@ -94,11 +94,11 @@ class Search:
                 pointer = entry_pointer_of(row[1])
                 if pointer not in self._pointers:
                     continue
-                found.setdefault(pointer, []).append(row)
+                by_pointer.setdefault(pointer, []).append(row)
                 count += 1
                 size += len(row[1])
                 if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                    yield from (InvalidRows(topic, each, own) for each, own in found.items())
-                    found, count, size = {}, 0, 0
+                    yield from (InvalidRows(topic, each, own) for each, own in by_pointer.items())
+                    by_pointer, count, size = {}, 0, 0
         yield Step(MESSAGE, Reason.INVALID, scanned=max(1, scanned))
-        yield from (InvalidRows(topic, each, own) for each, own in found.items())
+        yield from (InvalidRows(topic, each, own) for each, own in by_pointer.items())

@@ -1,10 +1,10 @@
-"""The calls of cleanup to services if this process has none: it only uses the tables.
+"""Cleanup's calls to services in a process without services: uses only the tables.
 
-Another process may have the store, so this does only what is safe beside it. A transaction that its
-log has as invalid has written all that it ever will: messages go before edits in each batch, and a
-batch after a failed one waits until that is decided. An entry is inverted by putting it again, as
-a rollback does. The caches of servers are not told, nor is their invalid list touched: each server
-takes pointers off the list once it has told its own cache (`cleanup.hbase.cleaner`).
+Another process may have the store open, so this does only what is safe then. A transaction that is
+invalid in the log writes nothing more: messages precede edits in each batch, and a batch after a
+failed one waits until that is decided. An entry is inverted by putting it again, as in a rollback.
+The caches and invalid lists of servers do not change: each server takes pointers off its list once
+it has updated its own cache (`cleanup.hbase.cleaner`).
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class TableServices:
-    """Fulfils `cleanup.loop_calls.ServiceCalls`."""
+    """Implements `cleanup.loop_calls.ServiceCalls`."""
 
     def __init__(self, store: Store, invalid_list: Callable[[], InvalidList | None]) -> None:
         """Invert in `store`; `invalid_list` reads the list from its log."""
@@ -27,7 +27,7 @@ class TableServices:
         self._invalid_list = invalid_list
 
     def invalid_list(self) -> InvalidList | None:
-        """Return the invalid list as the log has it."""
+        """Return the invalid list from the log."""
         return self._invalid_list()
 
     def invert_published(self, write_pointers: Collection[int]) -> int:  # noqa: ARG002
@@ -35,11 +35,11 @@ class TableServices:
         return 0
 
     def forget_published(self, write_pointers: Collection[int]) -> None:
-        """Do nothing: this process knows nothing of it."""
+        """Do nothing: this process has published nothing."""
 
     def invert(
         self,
-        topic_id: TopicId,  # noqa: ARG002  the rows have all that in them
+        topic_id: TopicId,  # noqa: ARG002  the rows contain all that
         generation: int,  # noqa: ARG002
         write_pointer: int,  # noqa: ARG002
         rows: Sequence[Row],
@@ -51,16 +51,16 @@ class TableServices:
         return len(rows)
 
     def truncate(self, write_pointers: Collection[int]) -> int:  # noqa: ARG002  a server does
-        """Return 0: the list is left as it is."""
+        """Return 0: the list is not changed here."""
         return 0
 
     def keep_keys_from(self, floor_ms: int) -> None:
-        """Do nothing: no row is forgotten here."""
+        """Do nothing: no row is deleted here."""
 
     def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:  # noqa: ARG002
         """Return none: no row of the Metadata table is deleted here."""
         return ()
 
     def unchanging(self, read: Callable[[], T]) -> T:
-        """Return what `read` returns: others may change topics meanwhile."""
+        """Return the result of `read`; others may change topics in the meantime."""
         return read()

@@ -1,16 +1,16 @@
 """One pass over all regions: a worker for each, some of them at a time.
 
-1. The invalid list is asked for, then the topics are read: so whatever an invalid transaction wrote
-   to is among them. Both are read again on a period, in this order.
-2. What this process is known to have published under invalid pointers is inverted without a search.
-3. The regions of the Message and the Payload table are handed to workers. What they find of other
-   invalid transactions is inverted here, by the services. A region that is done has its bound
-   recorded, in a batch that was made before its worker began: a store refuses that where a failed
-   write of its own came to light meanwhile (`tables.store`, 6).
-4. Regions are listed again on a period, and when a worker fails: splits, merges and moves are such
-   moments. What nobody has taken yet is cut as the regions are by then; what the worker has left is
-   taken up again, from the topic on that it was at.
-5. At the end the bounds are cut as the regions are.
+1. The invalid list is read, and then the topics, so they include every topic that an invalid
+   transaction wrote to. Both are read again on a period, in this order.
+2. What this process has published under invalid pointers is inverted without a search.
+3. The regions of the Message and the Payload table are handed to workers. The services invert
+   entries of other invalid transactions that workers find. When a region is done, its bound is
+   recorded in a batch made before its worker began: a store refuses the batch if a failed write of
+   its own was decided in the meantime (`tables.store`, 6).
+4. Regions are listed again on a period, and when a worker fails, because splits, merges and moves
+   make workers fail. Work that no worker has taken is cut at the regions of that time; the rest of
+   a failed worker's range is done again from its last topic on.
+5. At the end the bounds are cut at the present regions.
 """
 
 import logging
@@ -48,7 +48,7 @@ class _Task:
     proof: Batch
     listed: InvalidList | None
     inverted: frozenset[int]
-    """The pointers that are inverted in its region when it is done."""
+    """The pointers that are inverted in the region once the task is done."""
 
 
 class Tour:
@@ -64,9 +64,9 @@ class Tour:
         inverted: frozenset[int],
         inverts_invalid: bool,
     ) -> None:
-        """Prepare a pass, which leaves invalid transactions as they are if so wished.
+        """Prepare a pass; `inverts_invalid` False leaves invalid transactions alone.
 
-        `inverted` are the pointers above the bounds that an earlier pass has done everywhere.
+        `inverted` are the pointers above the bounds that an earlier pass has inverted everywhere.
         """
         self._work = work
         self._services = services
@@ -77,22 +77,22 @@ class Tour:
         """The pointers that are inverted in all finished regions; None if no region is finished."""
         self._inverts_invalid = inverts_invalid
         self._open: InvalidList | None = None
-        """The list as it was last asked for."""
+        """The invalid list as last read."""
         self._listed: InvalidList | None = None
-        """The same, if what is on it is to be inverted."""
+        """The same, if its pointers are to be inverted."""
         self._listed_ms = 0
         self._regions: list[Region] = []
         self._regions_ms = 0
         self._done: list[Region] = []
         self._tasks: dict[Worker, _Task] = {}
-        self._left: list[Region] = []
+        self._todo: list[Region] = []
         self._failures: Counter[tuple[str, bytes]] = Counter()
         self._given_up: list[str] = []
         self._ended = 0
 
     @property
     def inverted(self) -> frozenset[int]:
-        """The pointers above the bounds that are done everywhere, once the pass is."""
+        """The pointers above the bounds that are inverted everywhere, after the pass."""
         if self._listed is None or self._common is None:
             return frozenset()
         bound, since = self._bounds.of_all, self._listed.since
@@ -102,21 +102,21 @@ class Tour:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many regions are done, and how many there are to do."""
-        return self._ended, self._ended + len(self._tasks) + len(self._left)
+        """The number of regions that are done, and of all."""
+        return self._ended, self._ended + len(self._tasks) + len(self._todo)
 
     def steps(self, workers: int, keep: Callable[[], bool]) -> Iterator[Step]:
-        """Do it with so many workers at a time, as long as `keep`, asked often, allows it.
+        """Do the pass with this number of `workers`, as long as `keep`, called often, allows it.
 
-        Gives each step when it is done. Raises the `Unavailable` errors, `StoreCorrupt`.
+        Yields each step when it is done. Raises the `Unavailable` errors, `StoreCorrupt`.
         """
         self._work.memory.begin_pass()
         yield from self._list_invalid()
         self._list_regions()
         crew = Crew(workers)
         try:
-            while self._left or self._tasks:
-                while self._left and len(self._tasks) < workers:
+            while self._todo or self._tasks:
+                while self._todo and len(self._tasks) < workers:
                     yield from self._send_out(crew)
                 if (event := crew.next(_TAKE_IN_S)) is not None:
                     yield from self._take_in(*event)
@@ -132,7 +132,7 @@ class Tour:
         return self._work.clock.steady_ms() - since_ms >= period_ms
 
     def _list_invalid(self) -> Iterator[Step]:
-        """Ask for the invalid list, and invert what is known of it; then read the topics."""
+        """Read the invalid list, and invert what this process published; then read the topics."""
         self._listed_ms = self._work.clock.steady_ms()
         self._open = self._services.invalid_list()
         self._listed = self._open if self._inverts_invalid else None
@@ -142,31 +142,31 @@ class Tour:
                 self._listed.knows_publications_after,
             )
             new = self._listed.seen_by_all() - self._before
-            known = sorted(p for p in new if p > max(bound, knows_publications_after))
-            for first in range(0, len(known), _POINTERS_AT_ONCE):
-                some = known[first : first + _POINTERS_AT_ONCE]
+            published_here = sorted(p for p in new if p > max(bound, knows_publications_after))
+            for first in range(0, len(published_here), _POINTERS_AT_ONCE):
+                some = published_here[first : first + _POINTERS_AT_ONCE]
                 inverted = self._services.invert_published(some)
                 yield Step(MESSAGE, Reason.INVALID, scanned=len(some), inverted=inverted)
         self._work.topics.refresh()
 
     def _list_regions(self) -> None:
-        """Ask where the tables are cut, and cut what is left so."""
+        """List the tables' regions, and cut the remaining work at them."""
         store = self._work.store
         self._regions = [*store.regions(MESSAGE), *store.regions(PAYLOAD)]
         self._regions_ms = self._work.clock.steady_ms()
         self._plan()
 
     def _plan(self) -> None:
-        """Find what is left for workers, what failed before last."""
+        """Find the remaining work, with the ranges that failed last."""
         taken = [*self._done, *(worker.region for worker in self._tasks)]
-        left = remaining(self._regions, taken)
-        self._left = sorted(left, key=lambda region: self._failures[region.table, region.stop])
+        todo = remaining(self._regions, taken)
+        self._todo = sorted(todo, key=lambda region: self._failures[region.table, region.stop])
 
     def _send_out(self, crew: Crew) -> Iterator[Step]:
-        """Send a worker out to the next region."""
+        """Start a worker on the next region."""
         if self._is_due(self._listed_ms, _INVALID_MS):
             yield from self._list_invalid()
-        region = self._left.pop(0)
+        region = self._todo.pop(0)
         proof = self._recording.batch()
         listed, search, from_ms = self._listed, set(), 0
         if listed is not None:
@@ -180,7 +180,7 @@ class Tour:
         crew.begin(worker)
 
     def _take_in(self, worker: Worker, done: Step | InvalidRows | Ended) -> Iterator[Step]:
-        """Take in what a worker has done."""
+        """Process a worker's result."""
         match done:
             case Step():
                 yield done
@@ -192,9 +192,9 @@ class Tour:
 
     def _end(self, worker: Worker, failure: Exception | None) -> None:
         task = self._tasks.pop(worker)
-        left, region = worker.left, worker.region
-        if left.start > region.start:
-            self._done.append(Region(region.table, region.start, left.start))
+        rest, region = worker.rest, worker.region
+        if rest.start > region.start:
+            self._done.append(Region(region.table, region.start, rest.start))
         if failure is None:
             self._ended += 1
             if region.table == MESSAGE:
@@ -207,11 +207,11 @@ class Tour:
         self._failures[key] += 1
         if self._failures[key] == _ATTEMPTS:
             self._given_up.append(str(failure))
-            self._done.append(left)
+            self._done.append(rest)
         self._list_regions()
 
     def _record(self, region: Region, task: _Task, *, is_whole: bool) -> None:
-        """Record how far a region is clean, if that is further than before."""
+        """Record a region's bound, if it is greater than before."""
         listed = task.listed
         if listed is None or not is_whole:
             self._common = frozenset()
@@ -224,7 +224,7 @@ class Tour:
         self._common = done if self._common is None else self._common & done
 
     def _finish(self) -> None:
-        """Cut the bounds as the regions are; raise what kept regions from being done."""
+        """Cut the bounds at the present regions; raise the error that stopped a region."""
         if self._given_up:
             raise StoreUnavailable(regions=len(self._given_up), reason=self._given_up[0])
         if self._listed is not None:

@@ -1,10 +1,10 @@
-"""The worker of one region: what has expired, was deleted or is invalid, topic by topic.
+"""The worker of one region: processes expired, deleted and invalid rows, topic by topic.
 
-It looks at the rows of the region's topics alone, by the cached metadata of the topics, in the
-order of the rows; rows of unknown topics stay. It remembers until when a part has nothing to do, as
-long as the topic's row and the region's bounds stay as they are. Nothing is changed but what no
-reader can see; what is invalid is only found here, for inversions are the services' business
-(`cleanup.hbase.cleaner`). Broken off anywhere, `position` says from which row on to do the rest.
+It reads only rows of topics in the cache, in the order of the rows; rows of unknown topics stay. It
+remembers until when a part needs no work, as long as the topic's row and the region's bounds stay
+the same. It changes only rows that no reader can see. It only finds invalid entries, because the
+services invert them (`cleanup.hbase.cleaner`). After an interruption, `position` says from which
+row on to continue.
 """
 
 import logging
@@ -33,19 +33,19 @@ from tms.core.runtime.clock import Clock
 from tms.transactions.pruning import InvalidList
 
 _OLD_MS = 60_000
-"""After so long, what was under way when a topic was deleted has ended."""
+"""After this time, every call in progress when a topic was deleted has ended."""
 _LOOK_AGAIN_MS = 3_600_000
-"""How often a part is looked at for rows of dead generations, or sealed, where none were left."""
+"""How often a part without dead generations and sealed rows is searched for them again."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Due:
-    """Until when a part of a topic has nothing to do."""
+    """The time until which a part of a topic needs no work."""
 
     row: bytes
-    """The row of the topic when it was found."""
+    """The row of the topic when this was found out."""
     expiry_ms: int = 0
     generations_steady_ms: int = 0
     sealed_steady_ms: int = 0
@@ -53,21 +53,21 @@ class Due:
 
 
 class Memory:
-    """The facts about all parts that are remembered from one pass to the next."""
+    """What is remembered of all parts from one pass to the next."""
 
     def __init__(self) -> None:
         self._before: dict[Region, Due] = {}
         self._now: dict[Region, Due] = {}
 
     def begin_pass(self) -> None:
-        """Forget what the pass before did not come across."""
+        """Forget parts that the last pass did not meet."""
         self._before, self._now = self._now, {}
 
     def of(self, part: RegionPart) -> Due:
-        """Return what is remembered of a part, empty where its topic has changed."""
+        """Return what is remembered of a part; empty if its topic has changed."""
         due = self._before.get(part.region)
-        if due is None or due.row != part.known.row:
-            due = Due(part.known.row)
+        if due is None or due.row != part.remembered.row:
+            due = Due(part.remembered.row)
         self._now[part.region] = due
         return due
 
@@ -82,11 +82,11 @@ class WorkerContext:
     limits: Limits
     clock: Clock
     rows_max: int
-    """Rows deleted with one write."""
+    """The number of rows deleted with one write."""
 
 
 class Worker:
-    """Cleans up one region, or what is left of one."""
+    """Cleans up one region, or the rest of one."""
 
     def __init__(
         self,
@@ -96,33 +96,33 @@ class Worker:
         from_ms: int,
         listed: InvalidList | None,
     ) -> None:
-        """Find what is under `pointers` too, which are invalid, and not of before `from_ms`.
+        """Also find entries under the invalid `pointers`, which are not from before `from_ms`.
 
-        `listed` is the invalid list as it was asked for, None if transactions are not managed here.
+        `listed` is the invalid list as read, None if transactions are managed elsewhere.
         """
         self.region = region
         self.position = region.start
-        """Before this row, all is done."""
+        """All rows before this one are done."""
         self._work = work
         self._listed = listed
         self.is_whole = True
-        """Whether no topic was left out, so that all under the pointers was found."""
+        """Whether no topic was skipped, so that all entries under the pointers were found."""
         is_searched = bool(pointers) and region.table == MESSAGE
         self._search = Search(work.store, pointers, from_ms) if is_searched else None
 
     @property
-    def left(self) -> Region:
-        """The part that is not done yet."""
+    def rest(self) -> Region:
+        """The rest of the region."""
         return Region(self.region.table, self.position, self.region.stop)
 
     def steps(self) -> Generator[Step | InvalidRows, None, None]:
-        """Do the region, giving each step when it is done. Raises the `Unavailable` errors.
+        """Do the region, yielding each step when it is done. Raises the `Unavailable` errors.
 
-        A topic whose rows are damaged is left alone, and logged.
+        A topic with damaged rows is skipped and logged.
         """
         for part in self._work.topics.parts(self.region):
             self.position = part.region.start
-            topic_id = part.known.topic.id
+            topic_id = part.remembered.topic.id
             try:
                 yield from self._clean(part)
             except TopicChanged:
@@ -134,25 +134,25 @@ class Worker:
         self.position = self.region.stop
 
     def _clean(self, part: RegionPart) -> Iterator[Step | InvalidRows]:
-        """Do what is due for a part of a topic."""
-        work, topic = self._work, part.known.topic
+        """Do the work that is due for a part of a topic."""
+        work, topic = self._work, part.remembered.topic
         due = work.memory.of(part)
         drop = PartDrop(work.store, part, work.rows_max)
         steady_ms = work.clock.steady_ms()
         if steady_ms >= due.generations_steady_ms:
             [dead] = yield from drop_dead_generations(work.store, [topic], drop)
-            is_old = steady_ms - part.known.since_ms >= _OLD_MS
+            is_old = steady_ms - part.remembered.since_ms >= _OLD_MS
             if dead.kept is None and is_old:
                 due.generations_steady_ms = steady_ms + _LOOK_AGAIN_MS
         if not topic.exists:
             return
         if part.region.table == MESSAGE and steady_ms >= due.sealed_steady_ms:
-            yield from drop_sealed(topic, seal_of(part.known.row), drop)
-            # Once more after a while: there is no saying how late something comes.
+            yield from drop_sealed(topic, seal_of(part.remembered.row), drop)
+            # Once more after a while, because rows may arrive arbitrarily late.
             due.sealed_steady_ms = steady_ms + _LOOK_AGAIN_MS
         if part.region.table == MESSAGE:
-            if part.known.as_of_ms >= due.expiry_ms:
-                expiry = expire_messages(work.store, topic, part.known.as_of_ms, drop)
+            if part.remembered.as_of_ms >= due.expiry_ms:
+                expiry = expire_messages(work.store, topic, part.remembered.as_of_ms, drop)
                 due.expiry_ms = yield from expiry
         else:
             yield from self._expire_payloads(part, drop, due)
@@ -160,8 +160,8 @@ class Worker:
             yield from self._search.steps(part)
 
     def _expire_payloads(self, part: RegionPart, drop: PartDrop, due: Due) -> Iterator[Step]:
-        """Drop what has expired of stored payloads, if it is time."""
-        work, as_of_ms = self._work, part.known.as_of_ms
+        """Drop expired stored payloads, if that is due."""
+        work, as_of_ms = self._work, part.remembered.as_of_ms
         steady_ms = work.clock.steady_ms()
         looks_at_all = steady_ms >= due.all_payloads_steady_ms
         if not looks_at_all and as_of_ms < due.expiry_ms:

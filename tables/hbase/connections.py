@@ -1,10 +1,10 @@
 """Calls through the Thrift gateway, and the outcomes that one can have.
 
-Three outcomes: it was answered; the gateway refused it (`Refused`), and says what nobody will take
-as it is; or it failed (`CallFailed`), and a write may or may not have happened, or may still happen
-while the gateway has not given up. A call waits `timeout_s` for an answer. Set the gateway's own
-`hbase.client.operation.timeout` below that: then what is repeated here is not under way there.
-Calls with the same effect when made twice are repeated until `retry_s` have passed.
+There are three outcomes: an answer; a refusal (`Refused`) of a call that HBase will never accept as
+it is; or a failure (`CallFailed`), after which a write may or may not have happened, or may still
+happen until the gateway gives up. A call waits `timeout_s` for an answer. Set the gateway's own
+`hbase.client.operation.timeout` below that, so that a call repeated here is no longer in progress
+there. Idempotent calls are repeated until `retry_s` have passed.
 """
 
 import ssl
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import happybase  # noqa: F401  what follows needs it imported first
+import happybase  # noqa: F401  the next imports need it first
 from Hbase_thrift import IllegalArgument
 from Hbase_thrift import IOError as HBaseError
 from thriftpy2.thrift import TException
@@ -30,16 +30,16 @@ _REASON_CHARACTERS = 200
 _FOREVER_REFUSED = ("DoNotRetryIOException: Cell with size",)
 _MISSING = ("TableNotFoundException", "TableNotEnabledException", "TableNotDisabledException")
 _LACKS_MEMORY = ("OutOfMemoryError", "GC overhead limit", "RegionTooBusyException")
-"""Parts of Java's trace if a region server has no memory left, or none for more writes."""
+"""Found in Java's trace if a region server has no memory left, or none for more writes."""
 SCANNER_GONE = "scanner ID is invalid"
 
 
 class CallFailed(Exception):
-    """Raised when a call failed: made again, it may succeed."""
+    """Raised when a call failed; it may succeed when repeated."""
 
-    def __init__(self, said: str, *, is_in_doubt: bool = True) -> None:
-        """Keep what is known of it; `is_in_doubt`: it may have had an effect, or have one yet."""
-        super().__init__(said)
+    def __init__(self, reason: str, *, is_in_doubt: bool = True) -> None:
+        """Keep the reason. `is_in_doubt`: the call may have had an effect, or may still do."""
+        super().__init__(reason)
         self.is_in_doubt = is_in_doubt
 
 
@@ -47,11 +47,11 @@ class Refused(Exception):
     """Raised when the gateway or HBase will not carry out a call as it is, now or later."""
 
     is_in_doubt = False
-    """Whether a part of what was to be done may have been done all the same."""
+    """Whether a part of the call may have been carried out all the same."""
 
 
 class Gateway:
-    """The calls of one user to a gateway, by connections of a pool, for many threads."""
+    """One user's calls to a gateway, over connections of a pool, from many threads."""
 
     def __init__(
         self,
@@ -66,45 +66,46 @@ class Gateway:
         own: int = 2,
         **options: Any,
     ) -> None:
-        """Have at most `size` connections of `pool`; None: of one of its own, with its `options`.
+        """Use at most `size` connections of `pool`; None: of a new pool with these `options`.
 
-        Of a pool that others use, `own` are there at any time: one to write, and one to read.
-        `guard` is called before each call, on a connection that is open by then; where it raises
-        `Unavailable`, nothing is sent. And after it: then the call counts as one without an answer.
+        In a shared pool, `own` connections are always available: one to write, and one to read.
+        `guard` is called before each call, when the connection is open; if it raises `Unavailable`,
+        nothing is sent. It is also called after each call; if it raises then, the call counts as
+        unanswered.
         """
         self.address = f"{host}:{port}"
         self.timeout_s = timeout_s
-        """By when the gateway has given up whatever call was sent before."""
+        """The time after which the gateway has given up any call."""
         self._retry_s = retry_s
         self._guard = guard
         self._pool = pool or ConnectionPool(host, port, timeout_s=timeout_s, **options)
         self.size = size
-        """The most connections."""
+        """The maximum number of connections."""
         self._share = Share(self._pool, size, own)
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """None where calls are not encrypted."""
+        """None if calls are not encrypted."""
         return self._pool.tls
 
     def once(self, call: Callable[[Any], T]) -> T:
-        """Return what `call` returns of a gateway's client. Raises `CallFailed`, `Refused`."""
+        """Return the result of `call` with a gateway's client. Raises `CallFailed`, `Refused`."""
         with self._connection() as connection:
             try:
                 answer = call(connection.client)
             except HBaseError as error:
-                said = _said(error)
-                if any(said.find(known) >= 0 for known in _FOREVER_REFUSED):
-                    raise Refused(said) from None
-                raise CallFailed(said, is_in_doubt=not _is_missing(said)) from None
+                message = _message_of(error)
+                if any(message.find(part) >= 0 for part in _FOREVER_REFUSED):
+                    raise Refused(message) from None
+                raise CallFailed(message, is_in_doubt=not _is_missing(message)) from None
             except IllegalArgument as error:
-                raise Refused(_said(error)) from None
-            # What was done after another was let in may be what that one will never show.
+                raise Refused(_message_of(error)) from None
+            # A write carried out after another leader took over may stay hidden under that leader.
             self._check(is_in_doubt=True)
             return answer
 
     def repeated(self, call: Callable[[Any], T], on_doubt: Callable[[], None] = lambda: None) -> T:
-        """Return what `call` returns, made again while it fails, for a bounded time.
+        """Return the result of `call`, repeated while it fails, for a bounded time.
 
         `on_doubt` is called after each failure that is in doubt. Raises `CallFailed` with the last
         failure, and `Refused`; both are in doubt if any attempt was.
@@ -128,7 +129,7 @@ class Gateway:
             pause_s = min(_PAUSE_S_MAX, pause_s * 2 or _PAUSE_S)
 
     def read(self, call: Callable[[Any], T]) -> T:
-        """Return what `call` reads. Raises `StoreUnavailable`."""
+        """Return the result of a `call` that only reads. Raises `StoreUnavailable`."""
         try:
             return self.repeated(call)
         except (CallFailed, Refused) as failure:
@@ -136,7 +137,7 @@ class Gateway:
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
-        """Give a connection to this thread alone; what fails on it is not used again."""
+        """Lend a connection to this thread alone; after a failure it is not used again."""
         if not self._share.enter(self.timeout_s):
             raise CallFailed("no connection became free in time", is_in_doubt=False)
         try:
@@ -152,10 +153,10 @@ class Gateway:
             except (HBaseError, IllegalArgument, CallFailed, Refused):
                 self._pool.keep(connection)  # the answer was an error; the connection is good
                 raise
-            # thriftpy2 asserts that a socket which the other side has closed is there.
+            # thriftpy2 raises AssertionError if the other side has closed the socket.
             except (TException, OSError, EOFError, AssertionError) as error:
                 self._pool.drop(connection)
-                raise CallFailed(_said(error), is_in_doubt=is_sent) from None
+                raise CallFailed(_message_of(error), is_in_doubt=is_sent) from None
             except BaseException:
                 self._pool.drop(connection)
                 raise
@@ -164,7 +165,7 @@ class Gateway:
             self._share.leave()
 
     def _check(self, *, is_in_doubt: bool = False) -> None:
-        """Raise `CallFailed` where nothing may be sent now, and no answer be taken."""
+        """Raise `CallFailed` if no call may be sent now, and no answer used."""
         try:
             self._guard()
         except Unavailable as error:
@@ -174,23 +175,23 @@ class Gateway:
         return self._pool.connect()
 
     def close(self) -> None:
-        """Let the connections go, once nothing is under way."""
+        """Release the connections, once no call is in progress."""
         self._share.end()
 
 
-def _is_missing(said: str) -> bool:
-    """Whether a table is not there: that does not change by waiting."""
-    return any(name in said for name in _MISSING)
+def _is_missing(message: str) -> bool:
+    """Whether the error says that a table is missing, which waiting does not change."""
+    return any(name in message for name in _MISSING)
 
 
-def _said(error: Exception) -> str:
-    """Return the first line of an error; HBase gives Java's whole trace, as bytes.
+def _message_of(error: Exception) -> str:
+    """Return the first line of an error; HBase sends Java's whole trace, as bytes.
 
-    With its cause where thriftpy2 keeps that to itself: why there is no connection; and with that
-    of Java's trace which tells of memory.
+    It includes the cause of a failed connection, which thriftpy2 leaves out, and the lack of memory
+    that Java's trace reports.
     """
-    said = getattr(error, "message", None) or str(error) or type(error).__name__
-    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    message = getattr(error, "message", None) or str(error) or type(error).__name__
+    text = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
     if lacking := next((name for name in _LACKS_MEMORY if name in text), None):
         text = f"HBase is {OUT_OF_MEMORY} ({lacking}): {text}"
     if isinstance(error.__context__, OSError):

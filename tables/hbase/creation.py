@@ -1,16 +1,15 @@
-"""Creates the tables of a store in HBase; what is there already stays.
+"""Creates the tables of a store in HBase; existing tables stay.
 
-The gateway's first Thrift interface, which all else goes through, creates a table in one region;
-only the second one takes keys to split it at. So with `admin`, the address of a gateway of the
-second kind, each bucket has its region from the start. Without, HBase splits the tables when they
-have grown, or an operator does (`Created.splits`). Compression is left to the operator too.
+The gateway's first Thrift interface, which carries all other calls, creates a table in one region;
+only the second one accepts split keys. With `admin`, the address of a gateway of the second kind,
+each bucket has its region from the start. Without it, HBase splits the tables when they have grown,
+or an operator does (`Created.splits`). Compression is left to the operator too.
 
-The table of a feature is created when that is first used (`HBaseStore.add_feature`), and here only
-where it is recorded and missing.
+The table of a feature is created when the feature is first used (`HBaseStore.add_feature`), and
+here only if it is recorded and missing.
 
-What was created is recorded last: a creation that did not finish is no store, and is finished by
-being asked for again. So it is with each shard of a store that has several, and then with the
-store.
+The format is recorded last: an unfinished creation is not a store yet, and creating it again
+finishes it. In a store with several shards this is done for each shard, and then for the store.
 """
 
 import ssl
@@ -52,66 +51,66 @@ _ADMIN_TIMEOUT_MS = 120_000
 _SHARD_BUCKETS_DEFAULT = 1
 
 OnShard = Callable[[int, int], object]
-"""Is told how many shards are created, and of how many."""
+"""Called with the number of shards created so far, and of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The tables that `create` found or made."""
+    """The result of `create`: the store's tables."""
 
     buckets: int
     tables: list[str]
-    """The tables that were not there before, by HBase's names."""
+    """The tables that did not exist before, by HBase's names."""
     splits: dict[str, list[bytes]]
-    """Where to split those of them that are in one region and should not be."""
+    """The keys at which to split those that are in one region and should not be."""
     sharding: Sharding | None = None
     """None: the store has no shards."""
 
     @property
     def regions(self) -> int:
-        """How many regions the store has once all of its tables are split, without groups."""
+        """The number of regions once all tables are split, without groups."""
         each = sum(len(Salt(table, self.buckets).split_keys()) + 1 for table in TABLES)
         return each if self.sharding is None else each * self.sharding.shards + 1
 
 
-def create_as_told(
+def create_store_or_shards(
     place: Place,
     gateway: Gateway,
     admin: tuple[str, int] | None,
     sharding: Sharding | None,
     on_shard: OnShard,
 ) -> Created:
-    """Create what is missing of a store with so many shards; None: as it is there, else with one.
+    """Create what is missing of a store. `sharding` None: as it exists, or with one shard.
 
-    Shards are created some at a time. Raises as `create`, and `StoreFormatUnknown` where there is
-    a store with other shards, or with none.
+    Several shards are created at a time. Raises as `create`, and `StoreFormatUnknown` if a store
+    with other shards exists there.
     """
     row = recorded(place, gateway)
-    found = recorded_shards(place, row)
-    wanted = found if sharding is None else sharding
-    if wanted is not None and wanted.shards == 1:
-        wanted = None
-    if row is not None and wanted != found:
-        was = "without shards" if found is None else f"with {found}"
+    existing = recorded_shards(place, row)
+    requested = existing if sharding is None else sharding
+    if requested is not None and requested.shards == 1:
+        requested = None
+    if row is not None and requested != existing:
+        was = "without shards" if existing is None else f"with {existing}"
         reason = f"it was created {was}, which cannot be changed: give another prefix for a new one"
         raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
-    if wanted is None:
+    if requested is None:
         return create(place, gateway, admin)
-    shards = [OneShard(number, wanted) for number in range(wanted.shards)]
+    shards = [OneShard(number, requested) for number in range(requested.shards)]
     places = [place.of_shard(shard.shard) for shard in shards]
     made: list[Created] = []
     with ThreadPoolExecutor(gateway.size, "tms-init") as threads:
-        # Nothing is created where one of them could not be.
-        list(threads.map(_found, places, repeat(gateway), shards))
+        # Nothing is created if one of them could not be.
+        list(threads.map(_existing, places, repeat(gateway), shards))
         for created in threads.map(
             lambda at, shard: create(at, gateway, admin, shard=shard), places, shards
         ):
             made.append(created)
-            on_shard(len(made), wanted.shards)
-    _record_shards(place, gateway, format_row(made[0].buckets, shard=wanted))
+            on_shard(len(made), requested.shards)
+    _record_shards(place, gateway, format_row(made[0].buckets, shard=requested))
     tables = [table for each in made for table in each.tables]
     splits = {table: keys for each in made for table, keys in each.splits.items()}
-    return Created(made[0].buckets, tables, splits, wanted)
+    return Created(made[0].buckets, tables, splits, requested)
 
 
 def create(
@@ -123,14 +122,15 @@ def create(
 ) -> Created:
     """Create the tables that are missing, and record the number of buckets.
 
-    `admin` is host and port of a gateway of Thrift's second interface. They are those of a `shard`
-    if that is given. Raises `StoreFormatUnknown` where there is a store with another number of
-    buckets, or another shard; `StoreSharded` where it is not to be one; `StoreUnavailable`.
+    `admin` is host and port of a gateway of Thrift's second interface. With `shard`, the tables are
+    those of that shard. Raises `StoreFormatUnknown` if a store with another number of buckets, or
+    another shard, exists there; `StoreSharded` if a store with shards does and none is expected;
+    `StoreUnavailable`.
     """
-    found = _found(place, gateway, shard)
+    existing = _existing(place, gateway, shard)
     default = BUCKETS_DEFAULT if shard is None else _SHARD_BUCKETS_DEFAULT
-    buckets = place.buckets or default if found is None else found.buckets
-    tables = TABLES if found is None else tables_with(found.features)
+    buckets = place.buckets or default if existing is None else existing.buckets
+    tables = TABLES if existing is None else tables_with(existing.features)
     try:
         there = set(gateway.repeated(lambda client: client.getTableNames()))
         made, splits = [], {}
@@ -146,24 +146,24 @@ def create(
                 if keys:
                     splits[name.decode()] = keys
             made.append(name.decode())
-        if found is None:
+        if existing is None:
             _record(place, gateway, format_row(buckets, shard=shard))
     except (CallFailed, Refused) as failure:
         raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
     return Created(buckets, made, splits)
 
 
-def _found(place: Place, gateway: Gateway, shard: OneShard | None) -> Recorded | None:
-    """Return what is recorded there; None if nothing is. Raises as `create`."""
+def _existing(place: Place, gateway: Gateway, shard: OneShard | None) -> Recorded | None:
+    """Return the format recorded there; None if there is none. Raises as `create`."""
     row = recorded(place, gateway)
-    found = recorded_format(place, row) if row else None
-    if found is not None and found.shard != shard:
+    existing = recorded_format(place, row) if row else None
+    if existing is not None and existing.shard != shard:
         if shard is None:
-            raise StoreSharded(prefix=place.prefix, **keys_of(found.shard))
-        was = "a whole store" if found.shard is None else found.shard
+            raise StoreSharded(prefix=place.prefix, **keys_of(existing.shard))
+        was = "a whole store" if existing.shard is None else existing.shard
         reason = f"tables of {was} exist already: give another prefix"
         raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
-    return found
+    return existing
 
 
 def _create_split(
@@ -185,14 +185,14 @@ def _create_split(
         finally:
             client.close()
     except (TException, OSError, EOFError, AssertionError) as error:
-        said = str(getattr(error, "message", None) or error or type(error).__name__)
+        message = str(getattr(error, "message", None) or error or type(error).__name__)
         raise StoreUnavailable(
-            admin=f"{host}:{port}", table=name.decode(), reason=said.partition("\n")[0]
+            admin=f"{host}:{port}", table=name.decode(), reason=message.partition("\n")[0]
         ) from None
 
 
 def _record_shards(place: Place, gateway: Gateway, row: bytes) -> None:
-    """Record that all shards are there, in a table that has nothing else."""
+    """Record that all shards exist, in a table that holds nothing else."""
     try:
         if recorded(place, gateway) is None:
             gateway.repeated(partial(create_whole, place.name_of(METADATA)))

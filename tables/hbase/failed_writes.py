@@ -1,8 +1,8 @@
 """Finishes a write that failed: a thread repeats it, before any other write is accepted.
 
-Its outcome is unknown: a first part of it may be there, and the rest may yet come. So what is left
-is kept, and writes are refused while the thread repeats it, until HBase has taken it. That decides
-it as done. What HBase refuses for good (a row that is too large) is given up.
+Its outcome is unknown: a first part may be written, and the rest may still arrive. So the rest is
+kept, and writes are refused while the thread repeats it, until HBase has accepted it. The write has
+then succeeded. A step that HBase refuses for good (a row that is too large) is given up.
 """
 
 import logging
@@ -25,15 +25,15 @@ class FailedWrites:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._left: list[Step] = []
+        self._remaining: list[Step] = []
         self._failure: str | None = None
         self._stop = Event()
         self.failures = 0
-        """How many writes have failed so far."""
+        """The number of writes that have failed so far."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left of failed writes."""
+        """Whether no failed write remains to be finished."""
         return self._failure is None
 
     def check(self) -> None:
@@ -41,10 +41,10 @@ class FailedWrites:
         if self._failure is not None:
             raise StoreUnavailable(reason=self._failure)
 
-    def add(self, reason: str, left: Sequence[Step]) -> None:
-        """Refuse writes until what is `left` of a failed one is carried out."""
+    def add(self, reason: str, remaining: Sequence[Step]) -> None:
+        """Refuse writes until the `remaining` steps of a failed one are carried out."""
         with self._lock:
-            self._left += left
+            self._remaining += remaining
             self.failures += 1
             is_first = self._failure is None
             self._failure = reason
@@ -53,15 +53,15 @@ class FailedWrites:
             Thread(target=self._finish, name="hbase-finish", daemon=True).start()
 
     def _finish(self) -> None:
-        """Repeat what is left until it is done; runs in a thread of its own."""
+        """Repeat the remaining steps until they are done; runs in a thread of its own."""
         pause_s: float = _EVERY_S
         while not self._stop.wait(pause_s):
             with self._lock:
-                if not self._left:
+                if not self._remaining:
                     self._failure = None
                     _log.warning("HBase has accepted the failed write; writes continue")
                     return
-                first = self._left[0]
+                first = self._remaining[0]
             try:
                 first()
             except CallFailed as failure:
@@ -69,15 +69,15 @@ class FailedWrites:
                 continue
             except Refused as refusal:
                 _log.error("HBase refuses the failed write permanently: %s", refusal)
-            del self._left[0]
+            del self._remaining[0]
             pause_s = 0
 
     def stop(self) -> None:
-        """Let the thread end."""
+        """Stop the thread."""
         self._stop.set()
 
 
 def refused_write(refusal: Refused, table: str, *, is_begun: bool) -> TmsError:
-    """Return the error for what HBase refuses for good."""
+    """Return the error for a write that HBase refuses for good."""
     error = OutcomeUnknown if is_begun else StoreUnavailable
     return error(refused=str(refusal), table=table)

@@ -5,12 +5,12 @@
 
 1. A leader raises it, by compare-and-put, before it reads anything that an earlier leader may still
    write. So it only grows.
-2. A leader reads it after each batch, and before the batch counts as written. If its own token is
-   there, no later leader had begun when the batch was carried out, so all of them find the batch.
-   Otherwise nobody may be told that the batch is there, and the leader leads no more.
+2. A leader reads it after each batch, and before the batch counts as written. If it finds its own
+   token, no later leader had begun when the batch was carried out, so every later leader finds the
+   batch. Otherwise the batch must not be acknowledged, and the leader stops leading.
 
-This relies on HBase's answers, and on nobody's clock. A server without a lease has no fence.
-Big-endian. DO NOT CHANGE: stored.
+This relies on HBase's answers, not on any clock. A server without a lease has no fence. Big-endian.
+DO NOT CHANGE: stored.
 """
 
 import logging
@@ -25,7 +25,7 @@ from tms.core.errors import StoreCorrupt, StoreUnavailable
 
 FENCE_KEY = b"\xfffence"
 _TOKEN = struct.Struct(">q")
-HAD_BY_LATER = "a later leader has used this store: was the metadata store replaced?"
+LATER_LEADER_USED_STORE = "a later leader has used this store: was the metadata store replaced?"
 
 _log = logging.getLogger(__name__)
 
@@ -34,24 +34,24 @@ class FencedRows(Protocol):
     """The rows of a store. All methods may fail as writes do."""
 
     def stored(self, table: str, row: bytes) -> bytes | None:
-        """Return the value of a row, None where there is none."""
+        """Return the value of a row, None if there is none."""
         ...
 
     def swap(self, swap: Swap) -> bool:
-        """Put a value that is due; return whether it was."""
+        """Put a value if the row is as expected; return whether it was."""
         ...
 
 
 def raise_fence(rows: FencedRows, token: int) -> None:
     """Put the token of a new leader into the row, durably.
 
-    Raises `StoreUnavailable` if no lesser one is there, and `StoreCorrupt`.
+    Raises `StoreUnavailable` if the row has this token or a greater one, and `StoreCorrupt`.
     """
     while True:
         row = rows.stored(TRANSACTION, FENCE_KEY)
         last = 0 if row is None else _token_in(row)
         if last >= token:
-            raise StoreUnavailable(reason=HAD_BY_LATER, token=token, later_token=last)
+            raise StoreUnavailable(reason=LATER_LEADER_USED_STORE, token=token, later_token=last)
         if rows.swap(Swap(TRANSACTION, FENCE_KEY, row, _TOKEN.pack(token))):
             return
 
@@ -63,12 +63,12 @@ def _token_in(row: bytes) -> int:
 
 
 class Fence:
-    """The fence as the leader that raised it reads it. Any thread may."""
+    """The fence, for the leader that raised it. Any thread may use it."""
 
     def __init__(
         self, gateway: Gateway, name: bytes, token: int, on_fenced: Callable[[], object]
     ) -> None:
-        """Read it in HBase's table `name`; call `on_fenced` once, when it has another token."""
+        """Read it in HBase's table `name`; call `on_fenced` once, on another token."""
         self._is_passed = True
         self._token = token
         self._gateway = gateway
@@ -76,17 +76,17 @@ class Fence:
         self._on_fenced = on_fenced
 
     def check(self) -> None:
-        """Return if no later leader had begun before this was called; reads for a bounded time.
+        """Return if no later leader had begun before this call; reads for a bounded time.
 
-        Otherwise, or if nobody can tell, raises `CallFailed`, `Refused`.
+        Otherwise, or if HBase does not answer, raises `CallFailed`, `Refused`.
         """
         row = self._gateway.repeated(lambda client: value_of(client, self._name, FENCE_KEY))
         if row == _TOKEN.pack(self._token):
             return
-        # The store takes no other write from now on, and asks again until it is closed.
-        said = f"a later leader has the shard: its fence is {(row or b'').hex()}"
+        # The store accepts no other write from now on, and checks again until it is closed.
+        reason = f"a later leader has the shard: its fence is {(row or b'').hex()}"
         if self._is_passed:
             self._is_passed = False
-            _log.error("a write under token %d is not acknowledged: %s", self._token, said)
+            _log.error("a write under token %d is not acknowledged: %s", self._token, reason)
             self._on_fenced()
-        raise CallFailed(said)
+        raise CallFailed(reason)

@@ -1,7 +1,7 @@
-"""The format row of a store: read, raised, and with the features that are used.
+"""The format row of a store: reads it, raises it, and records features in it.
 
-The table of a feature is made before the feature is recorded, so where it is recorded the table is
-there.
+The table of a feature is created before the feature is recorded, so a recorded feature has its
+table.
 """
 
 import logging
@@ -25,16 +25,16 @@ class FormatStore(Protocol):
     """A store that has a format row. All methods may fail as writes do."""
 
     def recorded(self) -> tuple[bytes, Recorded]:
-        """Return the format row as HBase has it, and what it says."""
+        """Return the format row, as bytes and decoded."""
         ...
 
     def swap(self, swap: Swap) -> bool:
-        """Put a value that is due; return whether it was."""
+        """Put a value if the row is as expected; return whether it was."""
         ...
 
 
 def recorded(place: Place, gateway: Gateway) -> bytes | None:
-    """Return what is recorded of the store at `place`, None where there is none."""
+    """Return the format row of the store at `place`, None if there is none."""
     name = place.name_of(METADATA)
 
     def read(client: Any) -> bytes | None:
@@ -44,23 +44,23 @@ def recorded(place: Place, gateway: Gateway) -> bytes | None:
 
 
 def put_raised(store: FormatStore) -> None:
-    """Record the present format, unless it is. Nobody may write meanwhile."""
-    row, found = store.recorded()
-    if not found.is_raised:
-        store.swap(Swap(METADATA, FORMAT_KEY, row, format_row(found.buckets)))
+    """Record the present format, unless it is recorded. Nobody may write in the meantime."""
+    row, format_ = store.recorded()
+    if not format_.is_raised:
+        store.swap(Swap(METADATA, FORMAT_KEY, row, format_row(format_.buckets)))
         store.recorded()
 
 
 def put_feature(store: FormatStore, feature: str) -> None:
-    """Record a feature, unless it is. Nobody may write meanwhile."""
-    row, found = store.recorded()
-    if feature not in found.features:
-        new = format_row(found.buckets, found.features | {feature}, found.shard)
+    """Record a feature, unless it is recorded. Nobody may write in the meantime."""
+    row, format_ = store.recorded()
+    if feature not in format_.features:
+        new = format_row(format_.buckets, format_.features | {feature}, format_.shard)
         store.swap(Swap(METADATA, FORMAT_KEY, row, new))
 
 
 def make_table(gateway: Gateway, name: bytes, salt: Salt) -> None:
-    """Make a table in one region, unless it is there. Raises `StoreUnavailable`."""
+    """Create a table in one region, unless it exists. Raises `StoreUnavailable`."""
     try:
         if name in gateway.read(lambda client: client.getTableNames()):
             return
@@ -68,12 +68,12 @@ def make_table(gateway: Gateway, name: bytes, salt: Salt) -> None:
     except (CallFailed, Refused) as failure:
         raise StoreUnavailable(table=name.decode(), reason=str(failure)) from None
     if splits := salt.split_keys():
-        told = ", ".join(each.hex() for each in splits)
-        _log.info("the table %s was created with one region; split it at %s", name.decode(), told)
+        keys = ", ".join(each.hex() for each in splits)
+        _log.info("the table %s was created with one region; split it at %s", name.decode(), keys)
 
 
 def create_whole(name: bytes, client: Any) -> None:
-    """Create a table of that name through a client of Thrift, unless it is there."""
+    """Create a table through a Thrift client, unless it exists."""
     family = ColumnDescriptor(
         name=f"{FAMILY}:".encode(),
         maxVersions=1,

@@ -1,4 +1,4 @@
-"""Intents: a batch written down before it is carried out, because HBase carries out none whole.
+"""Intents: a batch is recorded before it is carried out, because HBase has no atomic batches.
 
     intent row key  := 0xff "intent", slot uint8, part uint32, token  in the Transaction table
     token           := int64; nothing where it is 0
@@ -7,16 +7,16 @@
     run             := flags uint8 (1 delete), table uint8, rows uint32 x row; table by its length
     row             := key uint16, value uint32, both by their lengths
 
-Big-endian. DO NOT CHANGE: stored. What counts is the intent with the greatest number. Part 0 is put
-last, in a call of its own, and is one row: so an intent is there whole, or is not. It counts until
-it is marked as done, or the next one is there, which comes after it was done.
+Big-endian. DO NOT CHANGE: stored. The intent with the greatest number counts. Part 0 is put last,
+in a call of its own, and is one row, so an intent exists whole or not at all. It counts until it is
+marked as done, or until the next one exists, which is put after it was done.
 
-The token is that of the leader whose intent it is. Only those of the greatest token count, and who
-takes a store over marks one as done under its own first. So what a leader before it sends late
-neither counts nor overwrites anything.
+The token is that of the leader that put the intent. Only intents of the greatest token count, and a
+leader that takes a store over first marks an intent under its own token as done. So late intents of
+an earlier leader neither count nor overwrite anything.
 
-A slot is not used while a call may still put its part 0 late, hence several. A late part 0 is one
-that was there before, of a smaller number than the greatest.
+A slot is not used while a call may still put its part 0 late, hence several slots. A late part 0
+has a smaller number than the greatest.
 """
 
 import struct
@@ -42,7 +42,7 @@ _DELETE = 1
 _PART_BYTES = 1024 * 1024
 
 Get = Callable[[str, bytes], bytes | None]
-"""Returns the value of a row as HBase has it."""
+"""Returns the value of a row of HBase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Intent:
     """The latest intent."""
 
     number: int
-    """Counted from 1; 0 where there was none."""
+    """Counted from 1; 0 if there was none."""
     runs: Sequence[Run]
     """The runs to carry out; none if the intent is done."""
 
@@ -67,13 +67,13 @@ def token_of(key: bytes) -> int:
 
 
 def done(number: int, token: int = 0) -> Run:
-    """Return what marks an intent as done."""
+    """Return the run that marks an intent as done."""
     rows = {key_of(number, token=token): _HEAD.pack(number, 0)}
     return Run(TRANSACTION, is_delete=False, rows=rows)
 
 
 def intent(number: int, runs: Sequence[Run], token: int = 0) -> list[Run]:
-    """Return what to carry out first so that `runs` are known to whoever opens the store next."""
+    """Return the runs to carry out first, so that the next server finds `runs`."""
     body = b"".join(_encoded(runs))
     whole = _CHECKSUM.pack(crc32(body)) + body
     first, *others = [whole[at : at + _PART_BYTES] for at in range(0, len(whole), _PART_BYTES)]
@@ -100,9 +100,9 @@ def latest(get: Get, token: int = 0) -> Intent:
             continue
         if len(head) < _HEAD.size:
             raise StoreCorrupt(table=TRANSACTION, intent_slot=slot)
-        found, count = _HEAD.unpack_from(head)
-        if found > number:
-            number, parts, first = found, count, head[_HEAD.size :]
+        number_found, count = _HEAD.unpack_from(head)
+        if number_found > number:
+            number, parts, first = number_found, count, head[_HEAD.size :]
     if not parts:
         return Intent(number, [])
     others = [get(TRANSACTION, key_of(number, part, token)) or b"" for part in range(1, parts)]

@@ -9,9 +9,9 @@
     open rows   := 0xff "open" ...                    in the Transaction table: open_marks.py
     intent rows := 0xff "intent" ...                  in the Transaction table: intents.py
 
-All rows of a topic are in one bucket: that of the CRC-32 of its metadata row key, which all of its
-row keys begin with. So a poll is one scan. The Metadata and Transaction tables have one bucket, 0.
-DO NOT CHANGE: stored.
+All rows of a topic are in one bucket, which the CRC-32 of its metadata row key selects; all of its
+row keys begin with that key. So a poll is one scan. The Metadata and Transaction tables have one
+bucket, 0. DO NOT CHANGE: stored.
 """
 
 import json
@@ -44,13 +44,13 @@ _PREFIX = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*:)?[A-Za-z0-9_][A-Za-z0-9_.-]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a store is: a Thrift gateway, and the start of the tables' names."""
+    """The place of a store: a Thrift gateway, and the prefix of the tables' names."""
 
     host: str
     port: int
     prefix: str
     buckets: int | None
-    """As the URL says; None where it leaves that to what is recorded."""
+    """From the URL; None if the URL leaves it to the recorded number."""
 
     def name_of(self, table: str) -> bytes:
         """Return the name that HBase has for a table."""
@@ -64,7 +64,7 @@ class Place:
 def parse(url: str) -> Place:
     """Return the place that `hbase://HOST:PORT/PREFIX?buckets=N` names; PREFIX may be NS:PREFIX.
 
-    Raises ValueError, with what is wanted.
+    Raises ValueError, which says what to give.
     """
     try:
         parts = urlsplit(url)
@@ -94,11 +94,11 @@ class Salt:
         self.buckets = 1 if table in _UNSALTED else buckets
 
     def of(self, key: bytes) -> bytes:
-        """Return the byte that stands before `key` in HBase."""
+        """Return the byte that precedes `key` in HBase."""
         return bytes((crc32(topic_start(key)) % self.buckets,))
 
     def ranges(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
-        """Return HBase's ranges for start <= key < stop: one where all of it is of one topic."""
+        """Return HBase's ranges for start <= key < stop: one, if all its keys are of one topic."""
         if start >= stop:
             return []
         topic = topic_start(start)
@@ -120,7 +120,7 @@ class Recorded:
     buckets: int
     features: frozenset[str]
     is_raised: bool
-    """Whether it is the present format."""
+    """Whether the format is the present one."""
     shard: OneShard | None = None
     """None: the store has no shards."""
 
@@ -128,10 +128,10 @@ class Recorded:
 def format_row(
     buckets: int, features: Collection[str] = (), shard: OneShard | Sharding | None = None
 ) -> bytes:
-    """Return what is recorded of a store, of a shard, or, beside its shards, of a whole store.
+    """Return the format row of a store, of a shard, or of a whole store with shards.
 
-    Versions that do not know shards look for the buckets first: without them they would say that
-    there is no store.
+    It always has the buckets: versions that do not know shards look for them first, and without
+    them would report that there is no store.
     """
     others = {"buckets": buckets, **keys_of(shard)}
     return json.dumps(record(features, FORMAT, others)).encode()
@@ -140,17 +140,17 @@ def format_row(
 def recorded_shards(place: Place, row: bytes | None) -> Sharding | None:
     """Return what `row` records if it is that of a store with several shards; else None.
 
-    Raises `StoreFormatUnknown` where it is a later version's.
+    Raises `StoreFormatUnknown` if a later version wrote it.
     """
-    found = _taken_apart(place, row)[1] if row else None
-    return found if isinstance(found, Sharding) else None
+    sharding = _taken_apart(place, row)[1] if row else None
+    return sharding if isinstance(sharding, Sharding) else None
 
 
 def recorded_format(place: Place, row: bytes | None) -> Recorded:
     """Return what `row` records.
 
-    Raises `StoreFormatUnknown` where there is none, it is not understood, or the URL has another
-    number of buckets; `StoreSharded` where it is that of a store with several shards.
+    Raises `StoreFormatUnknown` if there is none, it is not understood, or the URL has another
+    number of buckets; `StoreSharded` if the row is that of a store with several shards.
     """
     recorded, shards, features = _taken_apart(place, row)
     if isinstance(shards, Sharding):
@@ -168,7 +168,7 @@ def recorded_format(place: Place, row: bytes | None) -> Recorded:
 def _taken_apart(
     place: Place, row: bytes | None
 ) -> tuple[dict[str, Any], Sharding | OneShard | None, frozenset[str]]:
-    """Return the values of a row, what it says of shards, and its features."""
+    """Return a row's values, its sharding or shard, and its features."""
     try:
         recorded = json.loads(row or b"")
         number = recorded["format"]

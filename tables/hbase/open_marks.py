@@ -1,14 +1,16 @@
 """Marks that say who has a store open, in the Transaction table.
 
-    mark key := 0xff "open"                    of a server that is alone on the store
+    mark key := 0xff "open"                    of a server that has the store alone
                 0xff "open", token int64       of the leader with that token, of a cluster
     mark     := JSON object {"host", "pid", "since"}; empty: closed
 
-A server that died leaves its mark. Alone, the next one waits until no call of the dead one can be
-under way. A leader need not: what earlier leaders send late is hidden. It takes their marks away.
+A server that died leaves its mark. The next single server waits until no call of the dead one can
+be in progress. A leader need not wait, because late rows of earlier leaders are hidden. It deletes
+their marks.
 
-A server alone knows nothing of leases, so it does not open a store that has a cluster's mark. The
-last server of a cluster takes that away when it stops, or a person says that none runs.
+A single server knows nothing of leases, so it does not open a store with a cluster's mark. The last
+server of a cluster deletes that mark when it stops; otherwise a person confirms that no server
+runs.
 """
 
 import json
@@ -30,12 +32,12 @@ _TOKEN = struct.Struct(">q")
 
 
 def key_of(token: int) -> bytes:
-    """Return the row of a mark; of a server alone where the token is 0."""
+    """Return the row of a mark; token 0 means a single server."""
     return OPEN_KEY + (_TOKEN.pack(token) if token else b"")
 
 
 def opened(token: int) -> Run:
-    """Return what says that this process has the store open."""
+    """Return the run that marks the store as open in this process."""
     now = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -45,22 +47,22 @@ def opened(token: int) -> Run:
 
 
 def closed_alone() -> Run:
-    """Return what says that a server alone has closed the store."""
+    """Return the run that marks the store as closed by a single server."""
     return _put(OPEN_KEY, b"")
 
 
 def closed(token: int) -> list[Run]:
-    """Return what says that the leader with a token, or with 0 a server alone, has closed it."""
+    """Return the runs that mark the store as closed by a leader; token 0: by a single server."""
     return [closed_alone(), *([taken_away({key_of(token): b""}, token)] if token else ())]
 
 
-def left_by_cluster() -> Run:
-    """Return what has the next server, if alone, wait as after one that died alone."""
+def released_by_cluster() -> Run:
+    """Return the run after which a single server waits, as after the death of one."""
     return _put(OPEN_KEY, json.dumps({"released": SystemClock().now_ms() // MS_PER_S}).encode())
 
 
 def taken_away(marks: Mapping[bytes, bytes], through: int) -> Run:
-    """Return what takes away the marks of leaders up to a token."""
+    """Return the run that deletes the marks of leaders up to a token."""
     rows = {key: b"" for key in marks if 0 < _token_of(key) <= through}
     return Run(TRANSACTION, is_delete=True, rows=rows)
 

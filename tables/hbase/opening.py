@@ -1,9 +1,9 @@
-"""A store by its URL: opened, or created. All of `tables.hbase` that others need."""
+"""Opens or creates a store by its URL. Other packages use only this of `tables.hbase`."""
 
 from tms.core.runtime import extras
 
 try:
-    import happybase  # noqa: F401  asked for here so that whoever has not installed it is told how
+    import happybase  # noqa: F401  imported here so that the error can say how to install it
 except ModuleNotFoundError as error:
     raise extras.missing("a store on HBase needs happybase", error, "server", "hbase") from None
 
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from tables.hbase import format_row
 from tables.hbase.connections import Gateway
-from tables.hbase.creation import Created, OnShard, create_as_told
+from tables.hbase.creation import Created, OnShard, create_store_or_shards
 from tables.hbase.layout import FORMAT_KEY, Place, parse, recorded_format, recorded_shards
 from tables.hbase.pool import ConnectionPool
 from tables.hbase.sending import value_of
@@ -26,7 +26,7 @@ from tms.core.values.shards import OneShard, Sharding
 
 ANY_SHARD: Final = "any"
 ExpectedShard: TypeAlias = OneShard | Literal["any"] | None
-"""The shard that is to be opened; `ANY_SHARD`: a whole store, or any; None: a whole store."""
+"""The shard to open; `ANY_SHARD`: a whole store or any shard; None: a whole store."""
 
 
 def open_store(
@@ -41,11 +41,12 @@ def open_store(
 ) -> HBaseStore:
     """Open the store at `url` (`layout.parse`) with the options of `Gateway`.
 
-    A server `takes_over` (`HBaseStore.take_over`), under the `token` of its lease; others look, or
-    write what may be there in part. One without a lease is alone, so it raises a store of an older
-    format; in a cluster other servers may know no later one. Raises `StoreFormatUnknown` where none
-    was created there, or it is another `shard`; `StoreSharded` where that is not to be one;
-    `StoreLocked` where it is a cluster's, `StoreUnavailable`, `StoreCorrupt`, ValueError.
+    A server `takes_over` (`HBaseStore.take_over`), under the `token` of its lease; other callers
+    only read, or write batches that may remain incomplete. A server without a lease is alone, so it
+    raises a store of an older format; in a cluster other servers may not know the newer one. Raises
+    `StoreFormatUnknown` if there is no store, or it is another `shard`; `StoreSharded` if no shard
+    was expected; `StoreLocked` if a cluster uses it; `StoreUnavailable`, `StoreCorrupt`,
+    ValueError.
     """
     place = parse(url)
     store = HBaseStore(place, Gateway(place.host, place.port, **options))
@@ -62,18 +63,18 @@ def open_store(
     return store
 
 
-def _check_shard(place: Place, found: OneShard | None, expected: OneShard | None) -> None:
-    if found == expected:
+def _check_shard(place: Place, recorded: OneShard | None, expected: OneShard | None) -> None:
+    if recorded == expected:
         return
     if expected is None:
-        raise StoreSharded(prefix=place.prefix, **keys_of(found))
-    said = "a whole store" if found is None else found
-    reason = f"its tables are of {said}, not of {expected}, which the store's own row names"
+        raise StoreSharded(prefix=place.prefix, **keys_of(recorded))
+    actual = "a whole store" if recorded is None else recorded
+    reason = f"its tables are of {actual}, not of {expected}, which the store's own row names"
     raise StoreFormatUnknown(prefix=place.prefix, reason=reason)
 
 
 def pool_of(url: str, **options: Any) -> ConnectionPool:
-    """Return a pool of connections to the gateway of `url`, with its options. Raises ValueError."""
+    """Return a pool of connections to the gateway of `url`. Raises ValueError."""
     place = parse(url)
     return ConnectionPool(place.host, place.port, **options)
 
@@ -82,14 +83,14 @@ def sharding_of(url: str, **options: Any) -> Sharding | None:
     """Return how the store at `url` is divided; None if it has no shards.
 
     Takes the options of `Gateway`. Raises `StoreUnavailable`, ValueError, and `StoreFormatUnknown`,
-    also if it is not there.
+    also if there is no store.
     """
     place = parse(url)
     gateway = Gateway(place.host, place.port, **{**options, "size": 1})
     try:
         row = format_row.recorded(place, gateway)
         if row is None:
-            recorded_format(place, row)  # says what to do
+            recorded_format(place, row)  # the message says what to do
         return recorded_shards(place, row)
     finally:
         gateway.close()
@@ -108,9 +109,9 @@ def look_at(url: str, **options: Any) -> Callable[[], object]:
 
 
 def shards_within(url: str, **options: Any) -> list[str]:
-    """Return the URLs of a store's shards; its own if it is a whole store, or a shard.
+    """Return the URLs of a store's shards, or its own if it is a whole store or a shard.
 
-    Takes the options of `Gateway`. Raises as `sharding_of`.
+    Takes the options of `Gateway`. Raises as `sharding_of` does.
     """
     sharding = sharding_of(url, **options)
     if sharding is None:
@@ -119,12 +120,12 @@ def shards_within(url: str, **options: Any) -> list[str]:
 
 
 def release_store(url: str, **options: Any) -> bool:
-    """Have a store be no cluster's any more (`HBaseStore.release`). Raises as `open_store`."""
+    """Release a store from its cluster (`HBaseStore.release`). Raises as `open_store` does."""
     return True in [release_shard(each, **options) for each in shards_within(url, **options)]
 
 
 def release_shard(url: str, through: int = INT64_MAX, **options: Any) -> bool:
-    """Do that for a store that has no shards, or one shard, and leaders up to a token."""
+    """Release a store without shards, or one shard, from the leaders up to a token."""
     store = open_store(url, shard=ANY_SHARD, **options)
     try:
         return store.release(through)
@@ -139,13 +140,13 @@ def create_store(
     on_shard: OnShard = lambda _done, _all: None,
     **options: Any,
 ) -> Created:
-    """Create the store at `url`, as far as it is missing.
+    """Create the missing parts of the store at `url`.
 
-    Raises as `create_as_told`, and ValueError.
+    Raises as `create_store_or_shards` does, and ValueError.
     """
     place = parse(url)
     gateway = Gateway(place.host, place.port, **options)
     try:
-        return create_as_told(place, gateway, admin, sharding, on_shard)
+        return create_store_or_shards(place, gateway, admin, sharding, on_shard)
     finally:
         gateway.close()

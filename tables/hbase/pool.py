@@ -1,12 +1,11 @@
 """The connections to one gateway, which several stores of a process may share.
 
 1. Each user of the pool can have its `own` number of connections at any time, however many calls of
-   others hang. Further ones are out of `spare`, which is for all users together, and no user has
-   more than its `size`. So a sick shard holds up nobody else.
-2. A connection that nobody uses is there for everybody. One that was idle for `idle_s_max` is not
-   used any more.
-3. After a failed connection all idle ones are dropped too: a gateway that was restarted has
-   forgotten them all.
+   others hang. More connections come out of `spare`, which all users share, and no user has more
+   than its `size`. So a shard that hangs holds up no other.
+2. An idle connection may be used by any user. One that was idle for `idle_s_max` is not used again.
+3. When a connection fails, all idle ones are dropped too: a restarted gateway has forgotten them
+   all.
 
 Used from any thread.
 """
@@ -39,9 +38,9 @@ class ConnectionPool:
         tls: ssl.SSLContext | None = None,
         idle_s_max: float = math.inf,
     ) -> None:
-        """Keep the arguments, those of `happybase.Connection` among them; connect when asked."""
+        """Keep the arguments, including those of `happybase.Connection`; connect on first use."""
         self.tls = tls
-        """None where calls are not encrypted."""
+        """None if calls are not encrypted."""
         self._spare = spare
         self._idle_s_max = idle_s_max
         self._options = {
@@ -55,11 +54,11 @@ class ConnectionPool:
         self.changed = Condition()
         self.users: set[Share] = set()
         self._idle: list[tuple[float, Any]] = []
-        """The connections that nobody uses, each with when it was used last; the latest is last."""
+        """Idle connections, each with the time of its last use; the latest is last."""
 
     @property
     def has_spare(self) -> bool:
-        """Whether a user that has all of its own may have one more."""
+        """Whether a user that has all of its own may take one more."""
         return sum(max(0, each.used - each.own) for each in self.users) < self._spare
 
     def connect(self) -> Any:
@@ -69,13 +68,13 @@ class ConnectionPool:
         return TlsConnection(self.tls, **self._options)
 
     def take_idle(self) -> Any:
-        """Return the connection used last, None where none is fresh enough."""
+        """Return the connection used last, None if none is fresh enough."""
         with self.changed:
             self._drop_stale()
             return self._idle.pop()[1] if self._idle else None
 
     def keep(self, connection: Any) -> None:
-        """Let others use a connection."""
+        """Return a connection to the pool."""
         with self.changed:
             self._idle.append((time.monotonic(), connection))
             self._drop_stale()
@@ -94,7 +93,7 @@ class ConnectionPool:
         self.close_idle()
 
     def close_idle(self) -> None:
-        """Close the connections that nobody uses now."""
+        """Close the idle connections."""
         with self.changed:
             idle, self._idle = self._idle, []
         for _, connection in idle:
@@ -105,15 +104,15 @@ class Share:
     """The part of a pool that one user may have, from its first use until `end`."""
 
     def __init__(self, pool: ConnectionPool, size: int, own: int) -> None:
-        """Have at most `size` connections at once, of which `own` are there at any time."""
+        """Use at most `size` connections at once, of which `own` are always available."""
         self._pool = pool
         self._size = size
         self.own = own
         self.used = 0
-        """How many connections it has now."""
+        """The number of connections it has now."""
 
     def enter(self, timeout_s: float) -> bool:
-        """Wait until one more connection may be had; return whether that came in time."""
+        """Wait until one more connection may be taken; return False on a timeout."""
         pool = self._pool
         with pool.changed:
             pool.users.add(self)
@@ -125,13 +124,13 @@ class Share:
         return self.used < self._size and (self.used < self.own or self._pool.has_spare)
 
     def leave(self) -> None:
-        """Have one connection less."""
+        """Release one connection."""
         with self._pool.changed:
             self.used -= 1
             self._pool.changed.notify_all()
 
     def end(self) -> None:
-        """Use the pool no more; its last user closes what is idle."""
+        """Stop using the pool; its last user closes the idle connections."""
         with self._pool.changed:
             self._pool.users.discard(self)
             is_last = not self._pool.users

@@ -1,10 +1,10 @@
-"""The regions that HBase keeps a table in, as ranges of its rows, and a scan that leaves rows out.
+"""The regions of a table in HBase, as ranges of rows, and filters of rows for scans.
 
     region := start <= row < stop       rows as HBase has them: the byte of the bucket, then the key
 
-The regions of a table follow one another without a gap, from `FIRST` to `END`; only where they are
-cut is asked, so a list that is read while a region splits or merges is whole all the same. Whatever
-range a caller works on, the gateway finds the regions that it is in by then.
+The regions of a table follow one another without a gap, from `FIRST` to `END`; only the boundaries
+are read, so a list read while a region splits or merges is complete all the same. Callers may work
+on any range: the gateway finds the regions that then hold it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ END = b"\xff"
 """Above all rows with a bucket."""
 
 KEYS_ONLY = b"KeyOnlyFilter(true)"
-"""Gives for each row the length of its value in place of it, four bytes, big-endian."""
+"""Returns the length of each row's value in its place: four bytes, big-endian."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,6 +35,6 @@ def regions_of(table: str, client: Any, name: bytes) -> list[Region]:
 
 
 def value_starts(at_least: bytes) -> bytes:
-    """Return the filter that gives the rows alone whose value, so far, is not below `at_least`."""
+    """Return the filter for rows whose value begins with bytes not below `at_least`."""
     quoted = at_least.replace(b"'", b"''")
     return b"ValueFilter(>=, 'binaryprefix:" + quoted + b"')"

@@ -1,10 +1,10 @@
 """Scans: pages of rows from each bucket, merged in the order of their keys.
 
-A page is as many rows as bring about `_PAGE_BYTES`, going by the page before, the first of few
-rows; so a scan holds little, however long. A scanner that died, with its gateway or by waiting too
-long, is opened again behind the last row. So a scan is not of one state: a row is as it was at some
-moment between the opening of the scan and its being given. Where rows are only ever added behind
-the last one of their topic, in order, an ascending scan never misses a row before one that it has.
+A page has about `_PAGE_BYTES`, estimated from the page before; the first page has few rows. So a
+scan holds little memory, however long it is. A scanner that died, with its gateway or by a timeout,
+is opened again after the last row. So a scan does not see one state: a row is as it was at some
+moment between the opening of the scan and its delivery. If rows are only added after the last one
+of their topic, in order, an ascending scan never misses a row before one that it returns.
 """
 
 import heapq
@@ -27,7 +27,7 @@ _PAGE_BYTES = 1024 * 1024
 
 
 class BucketScan:
-    """The rows of one range of HBase's rows, without the byte of the bucket."""
+    """A scan of one range of HBase's rows, without the byte of the bucket."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class BucketScan:
         reverse: bool,
         row_filter: bytes | None = None,
     ) -> None:
-        """Prepare a scan of start <= row < stop, descending where `reverse`.
+        """Prepare a scan of start <= row < stop, descending if `reverse`.
 
-        What `row_filter`, in HBase's language of filters, leaves out is not given.
+        `row_filter`, in HBase's filter language, leaves out rows.
         """
         self._gateway = gateway
         self._table = table
@@ -55,12 +55,12 @@ class BucketScan:
         self._is_done = False
 
     def open(self, limit: int | None) -> None:
-        """Read the first page; `limit` is the most rows that are wanted."""
+        """Read the first page; `limit` is the most rows that the caller needs."""
         self._limit = limit
         self._first = self._page()
 
     def rows(self) -> Iterator[Row]:
-        """Give the rows."""
+        """Yield the rows."""
         page = self._first or []
         while page:
             yield from page
@@ -69,12 +69,12 @@ class BucketScan:
     def _page(self) -> list[Row]:
         if self._is_done:
             return []
-        wanted = self._page_rows
+        count = self._page_rows
         if self._limit is not None:
-            wanted = min(wanted, self._limit + self._reverse)
-        found = self._gateway.read(lambda client: self._ask(client, wanted))
-        self._is_done = len(found) < wanted
-        rows = self._in_range(found)
+            count = min(count, self._limit + self._reverse)
+        cells = self._gateway.read(lambda client: self._ask(client, count))
+        self._is_done = len(cells) < count
+        rows = self._in_range(cells)
         if rows:
             last = rows[-1][0]
             if self._reverse:
@@ -83,22 +83,22 @@ class BucketScan:
                 self._start = last + b"\x00"
             size = sum([len(key) + len(value) for key, value in rows])
             fitting = _PAGE_BYTES * len(rows) // max(size, 1)
-            self._page_rows = max(1, min(wanted * _PAGE_GROWTH, fitting, _PAGE_ROWS_MAX))
+            self._page_rows = max(1, min(count * _PAGE_GROWTH, fitting, _PAGE_ROWS_MAX))
         return [(key[1:], value) for key, value in rows]
 
-    def _ask(self, client: Any, wanted: int) -> list[Any]:
-        """Return the next rows; whatever goes wrong, the next attempt begins with a new scanner."""
+    def _ask(self, client: Any, count: int) -> list[Any]:
+        """Return the next rows; after any failure the next attempt opens a new scanner."""
         scanner, self._scanner = self._scanner, None
         try:
             if scanner is None:
                 scanner = client.scannerOpenWithScan(self._table, self._scan(), {})
-            found: list[Any] = client.scannerGetList(scanner, wanted)
+            cells: list[Any] = client.scannerGetList(scanner, count)
         except Exception as error:
             if SCANNER_GONE in str(getattr(error, "message", "")):
                 raise CallFailed(SCANNER_GONE) from None
             raise
         self._scanner = scanner
-        return found
+        return cells
 
     def _scan(self) -> TScan:
         # How many rows the gateway takes from HBase at a time; it does not take more than 2 MiB.
@@ -116,10 +116,10 @@ class BucketScan:
             startRow=self._stop, stopRow=_below(self._start), caching=caching, reversed=True
         )
 
-    def _in_range(self, found: list[Any]) -> list[Row]:
+    def _in_range(self, cells: list[Any]) -> list[Row]:
         start, stop = self._start, self._stop
         try:
-            rows = [(row.row, row.columns[COLUMN].value) for row in found]
+            rows = [(row.row, row.columns[COLUMN].value) for row in cells]
         except KeyError:
             raise StoreCorrupt(table=self._table.decode(), reason="a row has no value") from None
         if self._reverse:
@@ -128,14 +128,14 @@ class BucketScan:
         return rows
 
     def close(self) -> None:
-        """Let the gateway forget the scanner."""
+        """Close the scanner in the gateway."""
         scanner, self._scanner = self._scanner, None
         if scanner is None:
             return
         try:
             self._gateway.once(lambda client: client.scannerClose(scanner))
         except (CallFailed, Refused):
-            return  # it is gone already, or the gateway forgets it after a while
+            return  # it is closed already, or the gateway closes it after a while
 
 
 def _below(row: bytes) -> bytes:

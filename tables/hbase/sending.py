@@ -1,8 +1,7 @@
-"""Carries out runs and compare-and-puts, each as often as need be for it to be done once.
+"""Carries out runs and compare-and-puts, repeating each until it has been done.
 
-Calls are repeated with the same rows and values. What one of them that got no answer may do late is
-kept in `UnansweredCalls`, and what was deleted just now in `Deleted`: both say when a row can be
-put.
+Calls are repeated with the same rows and values. `UnansweredCalls` records the late effects of
+calls without an answer, and `Deleted` the recent deletions: both say when a row can be put.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from tables.hbase.writes import Deleted, Run, mutations_of, parts_of
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A compare-and-put of a value that is not None."""
+    """A compare-and-put of a value; no deletion."""
 
     table: str
     row: bytes
@@ -32,14 +31,14 @@ class Sender:
     """Writes through one gateway, from many threads. All calls raise `CallFailed` and `Refused`."""
 
     def __init__(self, gateway: Gateway, names: Mapping[str, bytes]) -> None:
-        """`names` are HBase's, by table."""
+        """Send to HBase's tables; `names` are HBase's names by table."""
         self.unanswered = UnansweredCalls(gateway.timeout_s)
         self._gateway = gateway
         self._names = names
         self._deleted = Deleted()
 
     def send(self, run: Run) -> None:
-        """Carry out a run; again from its start where it was carried out in part."""
+        """Carry out a run; from its start again if it was carried out in part."""
         name = self._names[run.table]
         self.unanswered.check(run.table, run.rows, is_delete=run.is_delete)
         if not run.is_delete:
@@ -53,24 +52,24 @@ class Sender:
                 failure.is_in_doubt |= number > 0
                 raise
             except Refused as refusal:
-                # HBase carries out the rows of a call region by region.
+                # HBase writes the rows of a call region by region.
                 refusal.is_in_doubt |= number > 0 or len(part) > 1
                 raise
         if run.is_delete:
             self._deleted.add(run.table, run.rows)
 
     def remove(self, table: str, row: bytes, timestamp: int) -> None:
-        """Delete what a row had at a timestamp of HBase's; not what was put later."""
+        """Delete a row's cell with a timestamp of HBase's, not a cell put later."""
         name = self._names[table]
         self.unanswered.check(table, {row: b""}, is_delete=True)
         delete = [Mutation(True, COLUMN, None, True)]
         self._gateway.repeated(lambda client: client.mutateRowTs(name, row, delete, timestamp, {}))
 
     def swap(self, swap: Swap) -> bool:
-        """Put the value if it is due, and find out whether it was put where the answer was lost.
+        """Put the value if the row is as expected; after a lost answer, check whether it was.
 
-        Whoever finds their value there has put it, for nobody else puts beside them; whoever finds
-        what they expected can do it again.
+        If the row has the new value, this call has put it, because nobody else writes at that time;
+        if it still has the expected one, the call is repeated.
         """
         name = self._names[swap.table]
         mutation = Mutation(False, COLUMN, swap.value, True)
@@ -101,13 +100,13 @@ class Sender:
 
 
 def cell_of(client: Any, name: bytes, row: bytes) -> Any:
-    """Return the cell of a row, with its value and timestamp; None where there is none."""
+    """Return the cell of a row, with its value and timestamp; None if there is none."""
     cells = client.get(name, row, COLUMN, {})
     return cells[0] if cells else None
 
 
 def value_of(client: Any, name: bytes, row: bytes) -> bytes | None:
-    """Return the value of a row, None where there is none, as HBase has both."""
+    """Return the value of one of HBase's rows, None if there is none."""
     cell = cell_of(client, name, row)
     return None if cell is None else cell.value
 

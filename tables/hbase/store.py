@@ -1,15 +1,15 @@
-"""The Store on HBase: a scan sees no one state of it, everything else as `tables.store` says.
+"""The Store on HBase: a scan does not see one state; everything else is as `tables.store` says.
 
-A failed write. Calls are repeated with the same keys for a bounded time. Where that does not
-help, the write fails with its outcome unknown, and is finished before any other is taken
-(`tables.hbase.failed_writes`). One of which nothing was sent is not done. Reads go on, where HBase
-answers them. What HBase refuses for good (a row that is too large) is given up, with what is behind
-it; its outcome is unknown if more rows belong to it.
+A failed write. Calls are repeated with the same keys for a bounded time. If that does not help, the
+write fails with its outcome unknown, and is finished before any other is accepted
+(`tables.hbase.failed_writes`). A write of which nothing was sent is dropped. Reads continue if
+HBase answers them. A step that HBase refuses for good (a row that is too large) is given up, with
+the steps after it; the outcome is unknown if the write has more rows.
 
-A process that dies. What it leaves half-written is the first part of a batch. Whoever takes the
-store over (`take_over`), which is one server at a time, waits until no call of an earlier one can
-be under way, and finishes the batch that is to be there whole: it was written down as an intent
-(`tables.hbase.intents`) before it was begun. A store that is not taken over writes no intents.
+A process that dies. It may leave the first part of a batch. The server that takes the store over
+(`take_over`), one at a time, waits until no call of an earlier one can be in progress, and finishes
+the batch if it must be atomic: it was recorded as an intent (`tables.hbase.intents`) before it was
+begun. A store that is not taken over writes no intents.
 """
 
 import logging
@@ -53,7 +53,7 @@ class HBaseStore:
     def __init__(self, place: Place, gateway: Gateway) -> None:
         """Open the store that `create` made. The gateway's connections close with the store.
 
-        Raises as `layout.recorded_format`, and `StoreUnavailable`.
+        Raises as `layout.recorded_format` does, and `StoreUnavailable`.
         """
         self._gateway = gateway
         self.reads_at_once = max(1, gateway.size - 1)
@@ -64,18 +64,18 @@ class HBaseStore:
         self._salts = {table: Salt(table, self.buckets) for table in ALL_TABLES}
         self._gate = SharedLock()
         self._writes = SharedLock()
-        """Shared by writes, so that a compare-and-put has none beside it."""
+        """Shared by writes; a compare-and-put holds it alone."""
         self._sender = Sender(gateway, self._names)
         self._failed_writes = FailedWrites()
         self._intents = Lock()
         self._token = self._intent = 0
-        """Under which intents are written, and the number of the latest."""
+        """The token under which intents are written, and the number of the latest."""
         self._counts = False
-        """Whether the latest would be finished by who takes over."""
+        """Whether a server that takes over would finish the latest intent."""
         self._is_server = False
         self._opened_token = 0
         self._check: Callable[[], None] = self._call
-        """Finds out whether HBase answers; in a leader, whether it leads yet by the fence."""
+        """Checks that HBase answers; in a leader, that by the fence it still leads."""
         self._is_last: Callable[[], bool] = lambda: True
         self._closed = False
 
@@ -87,13 +87,14 @@ class HBaseStore:
         is_last: Callable[[], bool] = lambda: True,
         on_fenced: Callable[[], object] = lambda: None,
     ) -> None:
-        """Be the store's one server: finish what the last one left, and write intents from now on.
+        """Become the store's only server: finish the last one's batch, then write intents.
 
-        The `token` is that of a lease, 0 where there is none; `on_fenced` is called, in any thread,
-        when a later one is found. `is_last` says, when the store is closed, whether no other server
-        of a cluster is left. Blocks while a call of a server that was alone, and did not close the
-        store, may still be under way: `wait` is called with so many seconds. Raises `StoreLocked`;
-        `StoreUnavailable`, also where a later leader has had the store; `StoreCorrupt`.
+        The `token` is that of a lease, 0 without one. `on_fenced` is called, in any thread, when a
+        later token is found. `is_last` says, when the store is closed, whether this was the
+        cluster's last server. If a single server did not close the store, blocks while one of its
+        calls may still be in progress: `wait` is called with the number of seconds. Raises
+        `StoreLocked`; `StoreUnavailable`, also if a later leader has used the store;
+        `StoreCorrupt`.
         """
         with repeatable(), self._open(), self._intents:
             self._token, self._intent = taking_over.take_over(self, wait, token)
@@ -103,9 +104,9 @@ class HBaseStore:
             self.recorded()
 
     def release(self, through: int = INT64_MAX) -> bool:
-        """Take away what says that leaders up to a token have the store; return whether any had it.
+        """Delete the marks of leaders up to a token; return whether there were any.
 
-        Only for when none of them runs. Raises `StoreUnavailable`.
+        Call it only if none of them runs. Raises `StoreUnavailable`.
         """
         with repeatable(), self._open():
             return taking_over.release(self, through)
@@ -124,12 +125,12 @@ class HBaseStore:
 
     @property
     def timeout_s(self) -> float:
-        """After so many seconds no call that was sent is under way any more."""
+        """The time after which no call that was sent is in progress any more."""
         return self._gateway.timeout_s
 
     @contextmanager
     def _open(self) -> Iterator[None]:
-        """Keep the store open meanwhile."""
+        """Keep the store open inside the block."""
         with self._gate.shared():
             if self._closed:
                 raise StoreUnavailable(reason=_CLOSED)
@@ -146,7 +147,7 @@ class HBaseStore:
     def filtered(
         self, table: str, start: bytes, stop: bytes, row_filter: bytes
     ) -> Iterator[Iterator[Row]]:
-        """Open an iterator, ascending, over what a filter of HBase's gives of these rows."""
+        """Open an ascending iterator over those of the rows that pass HBase's filter."""
         with self.scan(table, start, stop, row_filter=row_filter) as rows:
             yield rows
 
@@ -169,11 +170,11 @@ class HBaseStore:
                 BucketScan(self._gateway, name, *each, reverse=reverse, row_filter=row_filter)
                 for each in ranges
             ]
-            found = Scan(buckets, reverse=reverse, limit=limit)
+            opened = Scan(buckets, reverse=reverse, limit=limit)
             try:
-                yield found.open()
+                yield opened.open()
             finally:
-                found.close()
+                opened.close()
 
     def regions(self, table: str) -> list[Region]:
         """Return the regions that a table is in now, in order."""
@@ -185,26 +186,26 @@ class HBaseStore:
         return self._salts[table].of(key) + key
 
     def batch(self, *, durable: bool = True) -> HBaseBatch:
-        """Return an empty batch, if no failed write is left to finish. All batches are durable."""
+        """Return an empty batch, unless a failed write is unfinished. All batches are durable."""
         failures = self._failed_writes.failures
         self.check_writable()
         return HBaseBatch(self._salts, failures, is_durable=durable)
 
     def check_writable(self) -> None:
-        """Raise `StoreUnavailable` while a failed write is not finished. Asks nobody."""
+        """Raise `StoreUnavailable` while a failed write is not finished. Makes no call."""
         if self._closed:
             raise StoreUnavailable(reason=_CLOSED)
         self._failed_writes.check()
 
     def is_behind(self) -> bool:
-        """Return False: HBase's servers delay whom they have to by themselves."""
+        """Return False: HBase's servers delay writes themselves."""
         return False
 
     def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
-        """Raise `StoreUnavailable` where an earlier call may still write one of the keys late."""
+        """Raise `StoreUnavailable` if an earlier call may still write one of the keys."""
         doubts = self._sender.unanswered
         if doubts.are_left:
-            left_s = doubts.known_s(table, [self.row_of(table, key) for key in keys])
+            left_s = doubts.late_s(table, [self.row_of(table, key) for key in keys])
             if left_s > 0:
                 raise StoreUnavailable(reason=late(left_s))
 
@@ -225,9 +226,9 @@ class HBaseStore:
     def carry_out(
         self, runs: Sequence[Run], announced: Sequence[Run] = (), *, is_fenced: bool = False
     ) -> None:
-        """Carry out runs, after those `announced`, which are of no effect by themselves.
+        """Carry out runs, after the `announced` ones, which have no effect by themselves.
 
-        A write that `is_fenced` passes the fence as soon as a leader that begins would finish it.
+        A write that `is_fenced` checks the fence once a new leader would finish it.
         """
         steps: list[Step] = [partial(self._sender.send, run) for run in (*announced, *runs)]
         if is_fenced:
@@ -243,12 +244,12 @@ class HBaseStore:
                 tables = [*[TRANSACTION] * first, *(run.table for run in runs), TRANSACTION]
                 raise refused_write(refusal, tables[number], is_begun=is_begun) from None
 
-    def _fail(self, failure: Exception, left: Sequence[Any], *, is_begun: bool) -> NoReturn:
-        """Have what is left of a write that may be begun done later; the process may end before.
+    def _fail(self, failure: Exception, remaining: Sequence[Any], *, is_begun: bool) -> NoReturn:
+        """Schedule the rest of a write that may have started; the process may end before that.
 
-        One of which nothing was sent is given up. Others are refused until a call succeeds.
+        A write of which nothing was sent is given up. Others are refused until a call succeeds.
         """
-        self._failed_writes.add(str(failure), [*(left if is_begun else ()), self._check])
+        self._failed_writes.add(str(failure), [*(remaining if is_begun else ()), self._check])
         error = OutcomeUnknown if is_begun else StoreUnavailable
         raise error(reason=str(failure)) from None
 
@@ -257,9 +258,9 @@ class HBaseStore:
         self._gateway.once(lambda client: value_of(client, self._names[METADATA], FORMAT_KEY))
 
     def _carry_out_whole(self, runs: Sequence[Run]) -> None:
-        """Carry out runs behind their intent, which counts until the next one or `_retire_intent`.
+        """Carry out runs after their intent, which counts until the next one or `_retire_intent`.
 
-        Nobody writes anything meanwhile, so it may be finished at any time until then.
+        Nobody writes anything until then, so it may be finished at any time.
         """
         for number in range(self._intent + 1, self._intent + intents.SLOTS):
             announced = intents.intent(number, runs, self._token)
@@ -270,7 +271,7 @@ class HBaseStore:
             self.carry_out(runs, announced, is_fenced=self._opened_token > 0)
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" in error.detail:
-                with suppress(OutcomeUnknown):  # it will be done, and what is to be told is `error`
+                with suppress(OutcomeUnknown):  # it will be done; the caller gets `error`
                     self.carry_out([intents.done(number, self._token)])
             raise
 
@@ -288,7 +289,8 @@ class HBaseStore:
     ) -> bool:
         """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably.
 
-        Alone: HBase has no delete of that kind, and takes an empty value for none.
+        It excludes other writes, because HBase has no such delete, and takes an empty value for
+        none.
         """
         row = self.row_of(table, key)
         with self.changing():
@@ -300,16 +302,16 @@ class HBaseStore:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Let nobody write meanwhile."""
+        """Exclude all writes inside the block."""
         with self._open(), self._writes.exclusive():
             self.check_writable()
             self._retire_intent()
             yield
 
     def _remove(self, table: str, row: bytes, expected: bytes | None) -> bool:
-        """Delete a row that has that value: the cell that was read, and none that is put later.
+        """Delete a row with that value: the cell that was read, not one put later.
 
-        So a deletion that comes late takes nothing away that was put since.
+        So a late deletion removes nothing that was put since.
         """
         cell = self._gateway.read(lambda client: cell_of(client, self._names[table], row))
         if cell is None or cell.value != expected:
@@ -318,11 +320,11 @@ class HBaseStore:
         return True
 
     def swap(self, swap: Swap) -> bool:
-        """Put a value that is due; return whether it was. Nobody may write meanwhile."""
+        """Put a value if the row is as expected; return whether it was. Nobody else may write."""
         return bool(self._do(partial(self._sender.swap, swap), swap.table))
 
     def _do(self, step: Step, table: str) -> object:
-        """Return what a step returns that is a write by itself."""
+        """Carry out a step that is a write by itself; return its result."""
         try:
             return step()
         except CallFailed as failure:
@@ -331,7 +333,7 @@ class HBaseStore:
             raise refused_write(refusal, table, is_begun=refusal.is_in_doubt) from None
 
     def raise_format(self) -> None:
-        """Rename properties and record the present format, where an older one is recorded."""
+        """Rename properties and record the present format, if an older one is recorded."""
         with self._open():  # an earlier leader may have raised it
             self.recorded()
         if not self.is_raised:
@@ -340,7 +342,7 @@ class HBaseStore:
                 format_row.put_raised(self)
 
     def features(self) -> frozenset[str]:
-        """Return the features that are recorded; another process may have added one."""
+        """Return the recorded features; another process may have added one."""
         with self._open():
             return self.recorded()[1].features
 
@@ -353,30 +355,30 @@ class HBaseStore:
             format_row.put_feature(self, feature)
 
     def recorded(self) -> tuple[bytes, Recorded]:
-        """Return the format row as HBase has it, and what it says."""
+        """Return the format row, as bytes and decoded."""
         row = self.stored(METADATA, FORMAT_KEY) or b""
         return row, self._see(recorded_format(self._place, row))
 
-    def _see(self, found: Recorded) -> Recorded:
-        self.buckets, self.is_raised = found.buckets, found.is_raised
-        return found
+    def _see(self, opened: Recorded) -> Recorded:
+        self.buckets, self.is_raised = opened.buckets, opened.is_raised
+        return opened
 
     def stored(self, table: str, row: bytes) -> bytes | None:
-        """Return the value of a row as HBase has it, None where there is none."""
+        """Return the value of one of HBase's rows, None if there is none."""
         return self._gateway.read(lambda client: value_of(client, self._names[table], row))
 
-    def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002  as below
-        """Do nothing: HBase compacts its regions by itself, when that suits it."""
+    def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002  see below
+        """Do nothing: HBase compacts its regions by itself."""
         with self._open():
             return
 
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:  # noqa: ARG002
-        """Return 0: the gateway does not tell."""
+        """Return 0: the gateway does not say."""
         with self._open():
             return 0
 
     def close(self) -> None:
-        """Wait for what is under way, then let the connections go."""
+        """Wait for calls in progress, then release the connections."""
         self._failed_writes.stop()
         with self._gate.exclusive():
             if self._closed:
@@ -389,7 +391,7 @@ class HBaseStore:
         self._gateway.close()
 
     def _mark_as_closed(self) -> None:
-        """Let a server alone open the store at once; not while others, or calls of ours, do."""
+        """Let a single server open the store at once, unless other servers or our calls remain."""
         token = self._opened_token
         try:
             if not self._sender.unanswered.are_left and (not token or self._is_last()):

@@ -1,8 +1,8 @@
-"""Takes a store over: the server finishes the half-written batch of the last one.
+"""Takes a store over: the server finishes the last server's incomplete batch.
 
-Calls of the dead server may come later. A single server waits until none can be under way. A leader
-need not wait: late rows of earlier leaders are hidden (`tables.sealing`), and their intents do not
-count beside one with its token.
+Calls of the dead server may still take effect. A single server waits until none can be in progress.
+A leader need not wait: late rows of earlier leaders are hidden (`tables.sealing`), and their
+intents do not count once there is one with its token.
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tables.hbase import intents, open_marks
-from tables.hbase.fence import HAD_BY_LATER, FencedRows, raise_fence
+from tables.hbase.fence import LATER_LEADER_USED_STORE, FencedRows, raise_fence
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.writes import Run
 from tables.store import TRANSACTION
@@ -20,11 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 class StoreRows(FencedRows, Protocol):
-    """The rows of a store that servers keep for one another. All methods may fail as writes do."""
+    """The rows that a store's servers leave for one another. All methods may fail as writes do."""
 
     @property
     def timeout_s(self) -> float:
-        """After so many seconds no call that was sent is under way any more."""
+        """The time after which no call that was sent is in progress any more."""
         ...
 
     def special_rows(
@@ -42,35 +42,35 @@ class TakenOver(NamedTuple):
     """The state from which the new server continues."""
 
     token: int
-    """Under which its intents are."""
+    """The token of its intents."""
     intent: int
-    """The number of the latest."""
+    """The number of the latest intent."""
 
 
 def take_over(rows: StoreRows, wait: Callable[[float], object], token: int) -> TakenOver:
-    """Be the store's one server from now on, under the token of a lease; 0: without one.
+    """Become the store's only server, under the token of a lease; 0: without one.
 
-    Raises as `HBaseStore.take_over`.
+    Raises as `HBaseStore.take_over` does.
     """
     if token:
         raise_fence(rows, token)
     marks = rows.special_rows(*open_marks.RANGE)
     _wait_for_the_last(marks, wait, rows.timeout_s, token)
-    found = list(rows.special_rows(*intents.RANGE, KEYS_ONLY))
-    last = max(map(intents.token_of, found), default=0)
+    keys = list(rows.special_rows(*intents.RANGE, KEYS_ONLY))
+    last = max(map(intents.token_of, keys), default=0)
     if 0 < token < last:
-        raise StoreUnavailable(reason=HAD_BY_LATER, token=token, later_token=last)
-    left = intents.latest(rows.stored, last)
-    if left.runs:
-        _finish(rows, left, last)
+        raise StoreUnavailable(reason=LATER_LEADER_USED_STORE, token=token, later_token=last)
+    unfinished = intents.latest(rows.stored, last)
+    if unfinished.runs:
+        _finish(rows, unfinished, last)
     if token > last:
-        rows.carry_out([intents.done(left.number, token)])
-        rows.carry_out([Run(TRANSACTION, is_delete=True, rows=dict.fromkeys(found, b""))])
+        rows.carry_out([intents.done(unfinished.number, token)])
+        rows.carry_out([Run(TRANSACTION, is_delete=True, rows=dict.fromkeys(keys, b""))])
     rows.carry_out([open_marks.opened(token)])
     if token:
         rows.carry_out([open_marks.closed_alone()])
         rows.carry_out([open_marks.taken_away(marks, token - 1)])
-    return TakenOver(max(token, last), left.number)
+    return TakenOver(max(token, last), unfinished.number)
 
 
 def _wait_for_the_last(
@@ -89,27 +89,28 @@ def _wait_for_the_last(
         wait(timeout_s)
 
 
-def _finish(rows: StoreRows, left: intents.Intent, token: int) -> None:
+def _finish(rows: StoreRows, unfinished: intents.Intent, token: int) -> None:
     _log.warning("finishing a half-done write of an earlier server")
-    for run in left.runs:
+    for run in unfinished.runs:
         try:
             rows.carry_out([run])
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" not in error.detail:
                 raise
             _log.exception("HBase refuses a part of it permanently, as before")
-    rows.carry_out([intents.done(left.number, token)])
+    rows.carry_out([intents.done(unfinished.number, token)])
 
 
 def release(rows: StoreRows, through: int) -> bool:
-    """Take away what says that leaders up to a token have the store; return whether any had it.
+    """Delete the marks of leaders up to a token; return whether there were any.
 
-    Whoever opens it next waits as after a server that died. A later leader keeps it.
+    The next server to open the store waits as after a server that died. A later leader's mark
+    stays.
     """
     marks = open_marks.of_clusters(rows.special_rows(*open_marks.RANGE))
     taken = open_marks.taken_away(marks, through)
     if not marks or len(taken.rows) < len(marks):
         return False
-    rows.carry_out([open_marks.left_by_cluster()])
+    rows.carry_out([open_marks.released_by_cluster()])
     rows.carry_out([taken])
     return True

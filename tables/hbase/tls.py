@@ -10,22 +10,22 @@ from thriftpy2.transport import TSSLSocket
 
 
 def context(ca: str | None, certificate: str | None) -> ssl.SSLContext:
-    """Return what connections are made with: who is trusted, and who we say that we are.
+    """Return the TLS settings of connections: whom to trust, and our own certificate.
 
     `ca` is a file of certificates, by default the machine's; `certificate` one with ours and its
-    key. Raises `OSError` where a file cannot be read or is none of these (`ssl.SSLError`).
+    key. Raises `OSError` if a file cannot be read or is not such a file (`ssl.SSLError`).
     """
-    found = ssl.create_default_context(cafile=ca)
+    made = ssl.create_default_context(cafile=ca)
     if certificate is not None:
-        found.load_cert_chain(certificate)
-    return found
+        made.load_cert_chain(certificate)
+    return made
 
 
 class TlsConnection(happybase.Connection):  # type: ignore[misc]
     """A connection that is encrypted, to a gateway whose certificate is that of its host."""
 
     def __init__(self, tls: ssl.SSLContext, **options: Any) -> None:
-        """Take the options of `happybase.Connection`; connect when asked."""
+        """Take the options of `happybase.Connection`; connect on `open`."""
         self._tls = tls
         super().__init__(**options)
 

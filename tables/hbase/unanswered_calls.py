@@ -1,8 +1,8 @@
 """Remembers the calls without an answer, which may still put or delete rows late.
 
-A call that timed out may be under way in the gateway until the gateway gives it up. Repeating it is
-safe. But if new values are written to its rows in the meantime, the late call could overwrite them.
-So until `timeout_s` have passed, a row of such a call cannot get another value. A late
+A call that timed out may be in progress in the gateway until the gateway gives it up. Repeating it
+is safe. But if new values are written to its rows in the meantime, the late call could overwrite
+them. So until `timeout_s` have passed, a row of such a call cannot get another value. A late
 compare-and-put changes nothing, unless the row has its expected value again: only that value is
 refused.
 
@@ -22,7 +22,7 @@ _ROWS_MAX = 200_000
 
 
 def late(left_s: float) -> str:
-    """Return why a row cannot be written."""
+    """Return the reason why a row cannot be written."""
     return f"an earlier call may still write a row late, for {left_s:.0f} s"
 
 
@@ -31,16 +31,15 @@ class _Doubt:
     until: float
     table: str
     hashes: Mapping[bytes, int]
-    """The hashes of the values that a call may still write, by row; for a comparison, of the
-    expected ones."""
+    """By row, the hashes of the values that a call may still write, or of those it expects."""
     compares: bool
 
 
 class UnansweredCalls:
-    """The doubts of one store, for many threads."""
+    """The unanswered calls of one store, for many threads."""
 
     def __init__(self, timeout_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
-        """Keep each doubt for `timeout_s` seconds."""
+        """Remember each call for `timeout_s` seconds."""
         self._timeout_s = timeout_s
         self._now_s = now_s
         self._lock = Lock()
@@ -48,12 +47,12 @@ class UnansweredCalls:
         self._rows = 0
 
     def add(self, table: str, rows: Mapping[bytes, bytes], *, is_delete: bool) -> None:
-        """Note that the rows may be put, or deleted, late."""
+        """Record that the rows may be put, or deleted, late."""
         hashes = {row: hash(None if is_delete else value) for row, value in rows.items()}
         self._add(table, hashes, compares=False)
 
     def add_swap(self, table: str, row: bytes, expected: bytes | None) -> None:
-        """Note that a row may be put late, if it then is as `expected`."""
+        """Record that a row may be put late, if its value is then `expected`."""
         self._add(table, {row: hash(expected)}, compares=True)
 
     def _add(self, table: str, hashes: Mapping[bytes, int], *, compares: bool) -> None:
@@ -64,7 +63,7 @@ class UnansweredCalls:
     def left_s(
         self, table: str, rows: Mapping[bytes, bytes | None], *, is_delete: bool = False
     ) -> float:
-        """Return how long until the rows may be given these values, or be deleted."""
+        """Return how long until the rows may get these values, or be deleted."""
         with self._lock:
             now = self._now_s()
             while self._doubts and self._doubts[0].until <= now:
@@ -80,8 +79,8 @@ class UnansweredCalls:
                     until = max(until, doubt.until)
         return until - now
 
-    def known_s(self, table: str, rows: Sequence[bytes]) -> float:
-        """Return how long any of the rows may be put or deleted late, whatever value it has."""
+    def late_s(self, table: str, rows: Sequence[bytes]) -> float:
+        """Return how long any of the rows may still be written late, whatever its value."""
         with self._lock:
             now = self._now_s()
             return max(
@@ -96,7 +95,7 @@ class UnansweredCalls:
     def check(
         self, table: str, rows: Mapping[bytes, bytes | None], *, is_delete: bool = False
     ) -> None:
-        """Raise `CallFailed` where the rows may not be given these values, or be deleted, yet."""
+        """Raise `CallFailed` if the rows may not yet get these values, or be deleted."""
         left_s = self.left_s(table, rows, is_delete=is_delete)
         if left_s > 0:
             raise CallFailed(late(left_s), is_in_doubt=False)

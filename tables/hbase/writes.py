@@ -1,15 +1,15 @@
 """Batches for HBase: runs of puts or of deletes of one table, one after the other.
 
 A batch is not atomic. Its runs are carried out in the order in which they were added, each in calls
-of bounded size; puts of messages, payloads, positions and groups, which vouch for nothing else,
-join an earlier run of their table, so that many requests make few calls. Rows of one call in one
-region become visible together. The newest rows of a topic are in one region, because they come
-after every point where its region was split. So at any moment, and after any crash, a batch has
-written, for each topic and run, its first n rows and no others; and no row of a run is there before
-all rows of the earlier runs.
+of bounded size. Puts of messages, payloads, positions and groups, on which no other rows rely, join
+an earlier run of their table, so that many requests make few calls. Rows of one call in one region
+become visible together. The newest rows of a topic are in one region, because they come after every
+point where its region was split. So at any moment, and after any crash, a batch has written the
+first n rows of each topic and run, and no others; and no row of a run exists before all rows of the
+earlier runs.
 
-The gateway carries out the deletes of one call after its puts, and its times are in milliseconds: a
-put in the same millisecond as a delete of that row is not seen. Runs and `Deleted` prevent that.
+The gateway carries out the deletes of a call after its puts, and its times are in milliseconds: a
+put in the same millisecond as a delete of its row stays invisible. Runs and `Deleted` prevent that.
 """
 
 import time
@@ -38,7 +38,7 @@ class Run:
     table: str
     is_delete: bool
     rows: dict[bytes, bytes] = field(default_factory=dict)
-    """By key as HBase has it; the value of a delete is empty."""
+    """By HBase's key; the value of a delete is empty."""
 
     @property
     def is_one_call(self) -> bool:
@@ -60,14 +60,14 @@ class HBaseBatch:
         self._salts = salts
 
     def require_atomic(self) -> None:
-        """Let the batch be there whole or not at all, also after a crash."""
+        """Make the batch atomic, also across a crash."""
         self._is_whole = True
 
     @property
     def needs_intent(self) -> bool:
-        """Whether a crash may leave a part of the batch that nobody may find.
+        """Whether a crash may leave a part of the batch that no reader may see.
 
-        Also where the puts of a table need several calls, one of which may end within a request.
+        That is also so if the puts of a table need several calls: a call may end within a request.
         """
         if self._is_whole:
             return len(self.runs) > 1 or any(len(run.rows) > 1 for run in self.runs)
@@ -80,7 +80,7 @@ class HBaseBatch:
     def put_rows(
         self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
     ) -> None:
-        """Add a put for each key, behind `prefix`, and value, behind `start`."""
+        """Add a put for each key, after `prefix`, and value, after `start`."""
         topic, salt = None, b""
         run = self._run(table, is_delete=False)
         for end, value in rows:
@@ -112,7 +112,7 @@ class HBaseBatch:
         return start if is_topic else None, self._salts[table].of(key)
 
     def _run(self, table: str, *, is_delete: bool) -> Run:
-        """Return a run of that kind that is the last, or that more can join; else a new one."""
+        """Return the last run, or one that can grow, if it is of that kind; else a new one."""
         for run in reversed(self.runs):
             if run.table == table and run.is_delete == is_delete:
                 return run
@@ -126,7 +126,7 @@ class HBaseBatch:
 
 
 def parts_of(run: Run) -> Iterator[dict[bytes, bytes]]:
-    """Give the rows of `run` in parts, each for one call of the gateway. Do not change them."""
+    """Yield the rows of `run` in parts, each for one call of the gateway. Do not change them."""
     if run.rows and run.is_one_call:
         yield run.rows
         return
@@ -146,7 +146,7 @@ def _size_of(rows: Mapping[bytes, bytes]) -> int:
 
 
 def mutations_of(run: Run, part: dict[bytes, bytes]) -> list[Any]:
-    """Return what the gateway is asked for a part of `run`."""
+    """Return the gateway's mutations for a part of `run`."""
     if run.is_delete:
         delete = [Mutation(True, COLUMN, None, True)]
         return [BatchMutation(row, delete) for row in part]
@@ -156,27 +156,27 @@ def mutations_of(run: Run, part: dict[bytes, bytes]) -> list[Any]:
 
 
 class Deleted:
-    """The rows deleted in the last milliseconds, by whose end they may be put again."""
+    """The rows deleted in the last milliseconds, after which they may be put again."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._latest: list[tuple[float, str, frozenset[bytes]]] = []
 
     def add(self, table: str, rows: Iterable[bytes]) -> None:
-        """Note rows whose deletion has been answered just now."""
+        """Record rows whose deletion has just been answered."""
         now = time.monotonic()
         with self._lock:
             self._latest = [each for each in self._latest if now - each[0] < _SAME_TIME_S]
             self._latest.append((now, table, frozenset(rows)))
 
     def wait(self, table: str, rows: Iterable[bytes]) -> None:
-        """Return when a put of these rows comes later than their deletion."""
+        """Wait until a put of these rows is later than their deletion."""
         with self._lock:
             latest = self._latest
         if not latest:
             return
-        wanted = set(rows)
+        to_put = set(rows)
         for when, of_table, deleted in latest:
             left_s = when + _SAME_TIME_S - time.monotonic()
-            if left_s > 0 and of_table == table and not wanted.isdisjoint(deleted):
+            if left_s > 0 and of_table == table and not to_put.isdisjoint(deleted):
                 time.sleep(left_s)

@@ -1,1 +1,1 @@
-"""Hides what earlier leaders send late: a seal for each topic, and a Store that goes by it."""
+"""Hides late writes of earlier leaders: a seal for each topic, and a Store that obeys it."""

@@ -1,7 +1,7 @@
-"""Seals the topics of a store that nobody asks for, one after another, from a thread of its own.
+"""Seals the unused topics of a store, one after another, from a thread of its own.
 
-Those that are used are sealed as they are (`tables.sealing.store`). The others are soon after a
-leader has begun, so that what comes late for them is not taken for what they had either.
+Topics are sealed when they are used (`tables.sealing.store`). The others are sealed soon after a
+leader has begun, so that their late rows are recognized too.
 """
 
 import logging
@@ -13,17 +13,17 @@ from tables.sealing.tables import SealedTables
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 
 _PAUSE_S = 0.02
-"""Between two topics: for as long as one is sealed, flushes wait."""
+"""The pause between two topics: flushes wait while one is sealed."""
 _RETRY_S = 1.0
 
 _log = logging.getLogger(__name__)
 
 
 class Sealing:
-    """The sealing of all topics, once."""
+    """A thread that seals all topics once."""
 
     def __init__(self, tables: SealedTables) -> None:
-        """Begin."""
+        """Start the thread."""
         self._tables = tables
         self._stop = Event()
         self.done = Event()
@@ -46,7 +46,7 @@ class Sealing:
                 return
 
     def _seal_all(self) -> int:
-        """Seal all topics; return how many there are. Those that were sealed cost nothing again."""
+        """Seal all topics; return how many there are. Those already sealed cost nothing."""
         store = self._tables.store
         assert isinstance(store, SealedStore)
         count = 0
@@ -59,6 +59,6 @@ class Sealing:
         return count
 
     def close(self) -> None:
-        """End; the store is to be open yet."""
+        """Stop the thread; the store must still be open."""
         self._stop.set()
         self._thread.join()

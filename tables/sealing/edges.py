@@ -1,4 +1,4 @@
-"""The first and the last key of a topic or of a run that a seal lets through. Reads the store."""
+"""The first and the last key of a topic or a run that a seal does not hide. Reads the store."""
 
 from tables.sealing.seal import Seal
 from tables.store import Store
@@ -8,9 +8,9 @@ from tms.core.values.message import KEY_BYTES, key_after
 def shown(
     store: Store, table: str, prefix: bytes, seal: Seal, within: tuple[bytes, bytes]
 ) -> tuple[bytes | None, bytes | None]:
-    """Return the first key and the last behind `prefix` that are shown, of start <= key < stop.
+    """Return the first and the last visible key after `prefix`, of start <= key < stop.
 
-    None: none are.
+    None if none is visible.
     """
     start, stop = within
     last = _edge(store, table, prefix, start, stop, reverse=True)
@@ -30,6 +30,6 @@ def _edge(
     store: Store, table: str, prefix: bytes, start: bytes, stop: bytes, *, reverse: bool = False
 ) -> bytes | None:
     rows = store.scan(table, prefix + start, prefix + stop, reverse=reverse, limit=1)
-    with rows as found:
+    with rows as scanned:
         own = slice(len(prefix), len(prefix) + KEY_BYTES)
-        return next((key[own] for key, _ in found), None)
+        return next((key[own] for key, _ in scanned), None)

@@ -1,9 +1,10 @@
 """The Group table of a store that leaders share: late rows do not count.
 
-A leader puts the rows of a group under its own token, and a snapshot under it first. So whatever an
-earlier leader sends late has a smaller token, and who reads the group looks at the greatest alone.
-A server without a lease goes on under the token of the topic's floor (`tables.sealing.positions`):
-no rows of a group have a greater one, because a leader sets the floor before it reads a group.
+A leader puts the rows of a group under its own token, after a first snapshot under that token. So
+late rows of an earlier leader have a smaller token, and a reader of the group uses only the
+greatest. A server without a lease continues under the token of the topic's floor
+(`tables.sealing.positions`): no rows of a group have a greater token, because a leader sets the
+floor before it reads a group.
 """
 
 from collections.abc import Iterator
@@ -36,17 +37,17 @@ class SealedGroupTable(StoreGroupTable):
 
 
 def shared_in(store: Store, start: bytes) -> Iterator[tuple[bytes, SharedSubscription]]:
-    """Give the groups that exist, with the prefixes of their topics, below a start of keys."""
+    """Yield the existing groups under a start of keys, with the prefixes of their topics."""
     with store.scan(SUBSCRIPTION, start, after_prefix(start)) as rows:
         for key, value in plain_rows(rows):
             topic_id, _, prefix = prefix_of(key)
-            found = decoded(topic_id, key[len(prefix) :], value)
-            if isinstance(found, SharedSubscription):
-                yield prefix, found
+            subscription = decoded(topic_id, key[len(prefix) :], value)
+            if isinstance(subscription, SharedSubscription):
+                yield prefix, subscription
 
 
 def plain_group_rows(store: Store, topic: bytes) -> Iterator[Row]:
-    """Give the rows of a topic's groups as a server writes them that is alone on its store.
+    """Yield the rows of a topic's groups as a lone server writes them.
 
     `topic` is the topic's metadata row key. Rows ascend. Raises `StoreCorrupt`.
     """

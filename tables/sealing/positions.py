@@ -2,8 +2,8 @@
 
     position row key := prefix, name, 00 "p", token int64, version int64
     position row     := version int64, id of the last consumed message (20 bytes, or none)
-                        or version int64, 02, settings                  it is a group
-                        or version int64, 00                            the position is deleted
+                        or version int64, 02, settings                  a group
+                        or version int64, 00                            a deleted position
     floor row key    := prefix, 00 "p"
     floor row        := token int64
 
@@ -42,7 +42,7 @@ _TOKEN = struct.Struct(">q")
 _PLACE = struct.Struct(">qq")
 _DELETED = b"\x00"
 _KEPT = 16
-"""Rows of a position that may be there; with each so many moves the older ones are deleted."""
+"""The rows of a position that are kept; after this number of moves the older ones are deleted."""
 
 
 class _Version(NamedTuple):
@@ -55,32 +55,32 @@ class _Version(NamedTuple):
 
 
 class _Positions(NamedTuple):
-    """The positions that a topic's rows say."""
+    """The positions in a topic's rows."""
 
     floor: int
     counting: Sequence[_Version]
-    """The row of each name that counts, also of one that is deleted."""
+    """The row that counts of each name, also of a deleted position."""
     others: Sequence[bytes]
     """The keys of all other rows of positions."""
 
 
 class SealedSubscriptionTable(StoreSubscriptionTable):
-    """The Subscription table of a sealed store. Fulfils `tables.SubscriptionTable`."""
+    """The Subscription table of a sealed store."""
 
     def __init__(self, store: SealedStore) -> None:
         super().__init__(store)
         self._sealed = store
         self._lock = Lock()
         self._floors: dict[bytes, int] = {}
-        """The floors by prefix, of topics that were read and have one."""
+        """The floors, by prefix, of topics that were read and have one."""
 
     def check_unanswered(self, topic_prefix: bytes, name: str) -> None:
-        """Raise `StoreUnavailable` if a plain row may come late; no other does harm."""
+        """Raise `StoreUnavailable` if a plain row may be written late; other rows do no harm."""
         if not self.token_of(topic_prefix):
             super().check_unanswered(topic_prefix, name)
 
     def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
-        """Add to `batch` a row of the position, whose topic was read before."""
+        """Add a row of the position to `batch`. Its topic was read before."""
         token = self.token_of(topic_prefix)
         if not token:
             super().put(batch, topic_prefix, subscription)
@@ -89,12 +89,12 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
         batch.put(SUBSCRIPTION, _key(start, token, version), encoded(subscription))
         if version % _KEPT == 0:
             old = [_key(start, token, each) for each in range(version - _KEPT, version)]
-            with suppress(StoreUnavailable):  # one of them may come late: the next leader's, then
+            with suppress(StoreUnavailable):  # one may be late: the next leader deletes it
                 self._store.check_unanswered(SUBSCRIPTION, old)
                 batch.delete_rows(SUBSCRIPTION, old)
 
     def delete(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
-        """Add to `batch` what deletes the position."""
+        """Add the deletion of the position to `batch`."""
         token = self.token_of(topic_prefix)
         if not token:
             super().delete(batch, topic_prefix, subscription)
@@ -104,38 +104,38 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
         batch.put(SUBSCRIPTION, key, _TOKEN.pack(version) + _DELETED)
 
     def token_of(self, topic_prefix: bytes) -> int:
-        """Return the token to write under; 0 where rows are plain."""
+        """Return the token to write under; 0 for plain rows."""
         return self._sealed.token or self._floors.get(topic_prefix, 0)
 
     def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:
-        """Return the positions of a topic's generation, sealing them where that is due.
+        """Return the positions of a topic's generation; seal them if necessary.
 
         They are in the order of their names.
         """
-        found, token = self._found(topic_prefix), self._sealed.token
-        if found.floor < token:
-            with self._lock:  # who has read them may change them, and nobody puts them again then
-                found = self._found(topic_prefix)
-                if found.floor < token:
-                    self._seal(topic_prefix, found)
-        elif found.floor > token > 0:
-            raise StoreUnavailable(reason=_LATER, later_token=found.floor)
-        elif found.floor > token:
-            self._floors[topic_prefix] = found.floor
+        positions, token = self._read_rows(topic_prefix), self._sealed.token
+        if positions.floor < token:
+            with self._lock:  # a reader may change them from now on, so they must not be put again
+                positions = self._read_rows(topic_prefix)
+                if positions.floor < token:
+                    self._seal(topic_prefix, positions)
+        elif positions.floor > token > 0:
+            raise StoreUnavailable(reason=_LATER, later_token=positions.floor)
+        elif positions.floor > token:
+            self._floors[topic_prefix] = positions.floor
         return [
             decoded(topic_id, _name(topic_prefix, each.key), each.value)
-            for each in found.counting
+            for each in positions.counting
             if not _is_deleted(each)
         ]
 
-    def _found(self, topic_prefix: bytes) -> _Positions:
+    def _read_rows(self, topic_prefix: bytes) -> _Positions:
         with self._store.scan(SUBSCRIPTION, topic_prefix, after_prefix(topic_prefix)) as rows:
             return _counting(topic_prefix, rows)
 
-    def _seal(self, topic_prefix: bytes, found: _Positions) -> None:
-        """Put the positions again under our token, then the floor; nothing else counts then."""
+    def _seal(self, topic_prefix: bytes, positions: _Positions) -> None:
+        """Put the positions again under our token, then the floor: only these rows count now."""
         token = self._sealed.token
-        living = [each for each in found.counting if not _is_deleted(each)]
+        living = [each for each in positions.counting if not _is_deleted(each)]
         again = [
             (_key(topic_prefix + _name(topic_prefix, each.key), token, each.version), each.value)
             for each in living
@@ -148,7 +148,7 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
         batch = self._store.batch()
         batch.put(SUBSCRIPTION, topic_prefix + _KIND, _TOKEN.pack(token))
         self._store.write(batch)
-        old = {*found.others, *(each.key for each in found.counting if each.token < token)}
+        old = {*positions.others, *(each.key for each in positions.counting if each.token < token)}
         with suppress(StoreUnavailable):
             self._store.check_unanswered(SUBSCRIPTION, sorted(old))
             batch = self._store.batch(durable=False)
@@ -162,7 +162,7 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
 
 
 def row_of_position(topic_prefix: bytes, key: bytes) -> dict[str, Any]:
-    """Return what a row's key says, for those who look into the table. Raises `StoreCorrupt`."""
+    """Return the fields of a row's key, for inspection. Raises `StoreCorrupt`."""
     if key == topic_prefix + _KIND:
         return {"floor": True}
     name = {"subscription": _name(topic_prefix, key).decode(errors="replace")}
@@ -173,7 +173,7 @@ def row_of_position(topic_prefix: bytes, key: bytes) -> dict[str, Any]:
 
 
 def plain_rows(rows: Iterable[Row]) -> Iterator[Row]:
-    """Give rows of the Subscription table as a server writes them that is alone on its store."""
+    """Yield rows of the Subscription table as a lone server writes them."""
     for start, some in groupby(rows, key=lambda row: prefix_of(row[0])[2]):
         for each in _counting(start, some).counting:
             if not _is_deleted(each):
@@ -187,7 +187,7 @@ def _stored(rows: Iterable[Row]) -> Iterator[StoredPosition]:
 
 
 def _counting(topic_prefix: bytes, rows: Iterable[Row]) -> _Positions:
-    """Return what the rows of one topic say, which ascend. Raises `StoreCorrupt`."""
+    """Return the positions in the ascending rows of one topic. Raises `StoreCorrupt`."""
     floor = 0
     counting: dict[bytes, _Version] = {}
     others: list[bytes] = []

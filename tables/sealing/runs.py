@@ -6,13 +6,13 @@
 
 A run is the stored messages of a topic under one write pointer; a reference publishes all of them.
 An earlier leader may store more of them late. So a leader seals a run before it first reads it,
-adds to it, or refers to it, as it seals a topic (`tables.sealing.seal`): by a compare-and-put of a
-row of the run's own.
+adds to it, or refers to it. It does so as with a topic (`tables.sealing.seal`), by a
+compare-and-put of a row that belongs to the run.
 
-The stored messages of a transaction are there before it ends, because there is one flush at a time.
-So only runs of transactions that were in progress during a takeover need seals
-(`tables.sealing.takeovers`); the others cost nothing. A seal with "ended" is final. Rows of earlier
-leaders are hidden from then on, and later leaders stored none.
+The messages of a transaction are stored before it ends, because there is one flush at a time. So
+only runs of transactions that were in progress during a takeover need seals
+(`tables.sealing.takeovers`); the others cost nothing. A seal with "ended" is final. Late rows of
+earlier leaders are hidden, and later leaders stored none.
 
 When a run is read and sealed, the following runs are sealed with it, because they are read next:
 one scan finds the ends of all of them.
@@ -39,9 +39,9 @@ SEAL_KEY = KEY.pack(0, 0)
 SEAL_END = SEAL_KEY + b"\x00"
 """The first key of payloads."""
 _RUNS_MAX = 200_000
-"""Kept in memory; the others are looked at anew."""
+"""The number kept in memory; others are read again."""
 _TOGETHER_ROWS, _TOGETHER_BYTES = 1_000, 4 * 1024 * 1024
-"""How much is looked at of the runs that are sealed together."""
+"""The rows and bytes that are read of runs that are sealed together."""
 _GENERATION_BYTES = 4
 
 
@@ -51,9 +51,9 @@ class RunSeals:
     def __init__(
         self, store: Store, lease: HeldLease | None, token_of: Callable[[bytes], int]
     ) -> None:
-        """Seal under a lease; without one, see what was sealed.
+        """Seal under a lease; without one, only apply earlier seals.
 
-        `token_of` returns the token under which the topic of a metadata row key was sealed.
+        `token_of` returns the token under which the topic with a metadata row key was sealed.
         """
         self._store = store
         self._lease = lease
@@ -61,29 +61,29 @@ class RunSeals:
         self._lock = Lock()
         self._hidden: dict[bytes, Sequence[Hidden]] = {}
         self._through = INT64_MAX
-        self._going_on: Collection[int] | None = None
+        self._in_progress: Collection[int] | None = None
         self._crossings = Crossings(INT64_MAX)
 
-    def know(
-        self, last_write_pointer: int, going_on: Collection[int], crossings: Crossings
+    def record_takeover(
+        self, last_write_pointer: int, in_progress: Collection[int], crossings: Crossings
     ) -> None:
-        """Take note of the last write pointer before this leader, and of those that go on.
+        """Record the last write pointer before this leader, and the transactions in progress.
 
-        `crossings` are those of all takeovers, as far as that is known. Without all that, as where
-        another manager has the transactions, each run is sealed.
+        `crossings` are those of all recorded takeovers. Without this call, as when another manager
+        has the transactions, each run is sealed.
         """
-        self._through, self._going_on = last_write_pointer, frozenset(going_on)
+        self._through, self._in_progress = last_write_pointer, frozenset(in_progress)
         self._crossings = crossings
 
     def hidden(self, run: bytes) -> Sequence[Hidden]:
-        """Return what is hidden of the run with that payload prefix, which is read.
+        """Return the hidden ranges of the run with that payload prefix, before it is read.
 
-        Those behind it are sealed with it. Raises `StoreUnavailable`.
+        The following runs are sealed with it. Raises `StoreUnavailable`.
         """
         return self._looked_at(run, together=True)
 
     def seal(self, run: bytes) -> None:
-        """Seal the run with that payload prefix, which is written to. Raises as above."""
+        """Seal the run with that payload prefix, before it is written. Raises as `hidden` does."""
         self._looked_at(run, together=False)
 
     def _looked_at(self, run: bytes, *, together: bool) -> Sequence[Hidden]:
@@ -108,22 +108,22 @@ class RunSeals:
         self._hidden[run] = seal.hidden
 
     def _is_whole(self, run: bytes) -> bool:
-        """Whether nothing can come late: its transaction went on over no takeover.
+        """Whether no row can be late: its transaction was not in progress during any takeover.
 
-        A key that is too short is damaged, and of no run.
+        A key that is too short is damaged, and belongs to no run.
         """
         if len(run) <= POINTER.size:
             return True
-        if self._lease is None or self._going_on is None:
+        if self._lease is None or self._in_progress is None:
             return False
         pointer = _pointer_of(run)
         return pointer > self._through or self._crossings.has_none_of(pointer)
 
     def _has_ended(self, run: bytes) -> bool:
-        return self._going_on is not None and _pointer_of(run) not in self._going_on
+        return self._in_progress is not None and _pointer_of(run) not in self._in_progress
 
     def _sealed(self, run: bytes, rows: Store) -> Seal:
-        """Return the seal of a run, put where that is due, by its rows as they were just read."""
+        """Return the seal of a run from its rows as just read; put the seal if necessary."""
         lease = self._lease
         if not self._token_of(topic_start(run)):
             return Seal()  # a leader seals the topic first
@@ -141,14 +141,14 @@ class RunSeals:
             seal = replace(seal, has_ended=self._has_ended(run))
             if self._store.compare_and_put(PAYLOAD, run + SEAL_KEY, row, encode_seal(seal)):
                 return seal
-            rows = self._store  # a leader before has put its seal meanwhile
+            rows = self._store  # an earlier leader has put its seal in the meantime
 
     def _from(self, run: bytes) -> dict[bytes, MemoryStore]:
-        """Return the rows of a run and of those behind it, up to one that needs no look.
+        """Return the rows of a run and of the following ones, up to one that needs no seal.
 
-        Of all that lie wholly within some rows and bytes. Of payloads only the key counts.
+        Only runs wholly within some rows and bytes are returned. Of payloads only the key counts.
         """
-        found: dict[bytes, MemoryStore] = {}
+        stores: dict[bytes, MemoryStore] = {}
         count = size = 0
         behind = after_prefix(run[: -POINTER.size])
         with self._store.scan(PAYLOAD, run, behind, limit=_TOGETHER_ROWS) as rows:
@@ -160,17 +160,17 @@ class RunSeals:
                 if run_prefix_of(key) != own:
                     own = run_prefix_of(key)
                     if own in self._hidden or self._is_whole(own):
-                        return found
-                    found[own] = MemoryStore()
-                batch = found[own].batch()
+                        return stores
+                    stores[own] = MemoryStore()
+                batch = stores[own].batch()
                 batch.put(PAYLOAD, key, value if is_seal(key) else b"")
-                found[own].write(batch)
-        if found and (count == _TOGETHER_ROWS or size > _TOGETHER_BYTES):
-            found.popitem()  # there may be more of it
-        return found
+                stores[own].write(batch)
+        if stores and (count == _TOGETHER_ROWS or size > _TOGETHER_BYTES):
+            stores.popitem()  # there may be more rows of this run
+        return stores
 
     def without_hidden(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Give the rows of many runs without their seals and what these hide."""
+        """Yield the rows of many runs without their seals and the rows that these hide."""
         run = b""
         hidden: Sequence[Hidden] = ()
         for row in rows:
@@ -184,7 +184,7 @@ class RunSeals:
 
 
 def run_of(start: bytes, stop: bytes) -> bytes | None:
-    """Return the payload prefix of the one run that a range is of; None if it is of more."""
+    """Return the payload prefix of the one run that has a range; None if there are more."""
     run = start[: len(topic_start(start)) + _GENERATION_BYTES + POINTER.size]
     is_whole = len(run) == len(topic_start(start)) + _GENERATION_BYTES + POINTER.size
     return run if is_whole and stop <= after_prefix(run) else None

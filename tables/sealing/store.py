@@ -38,7 +38,7 @@ _OF_TOPICS = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION, GROUP})
 _KEYED = frozenset({MESSAGE, PAYLOAD})
 """The tables whose keys end in a time that the lease bounds."""
 _TOPICS_MAX = 200_000
-"""Kept in memory; the others are looked at anew."""
+"""The number kept in memory; others are read again."""
 _COLONS = 2
 _SEALED_LATER = "a later leader has sealed the topic"
 
@@ -47,22 +47,22 @@ class _Look(NamedTuple):
     """The hidden ranges of a topic."""
 
     prefix: bytes
-    """The prefix of the generation; empty if nothing is hidden as long as nothing changes."""
+    """The prefix of the generation; empty if nothing is hidden until something changes."""
     seal: Seal
 
 
 class SealedBatch:
-    """A batch of the store beneath, and what is to be sealed before it."""
+    """A batch of the underlying store, and what to seal before it."""
 
     def __init__(self, batch: Batch, *, is_sealed: bool) -> None:
         self.batch = batch
         self._tables = _OF_TOPICS if is_sealed else frozenset()
         self.topics: dict[bytes, None] = {}
-        """The metadata keys of the topics that it has rows of, in order."""
+        """The metadata keys of the topics with rows in the batch, in order."""
         self.runs: dict[bytes, None] = {}
-        """The payload prefixes of the runs that it adds to, or refers to."""
+        """The payload prefixes of the runs that the batch adds to or refers to."""
         self.last_ms = -1
-        """The greatest time in its keys."""
+        """The greatest time in the batch's keys."""
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         """Add a put."""
@@ -71,7 +71,7 @@ class SealedBatch:
     def put_rows(
         self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
     ) -> None:
-        """Add a put for each key, behind `prefix`, and value, behind `start`."""
+        """Add a put for each key, after `prefix`, and value, after `start`."""
         if table in self._tables:
             rows = list(rows)
             keys = [prefix + key for key, _ in rows]
@@ -103,17 +103,17 @@ class SealedBatch:
                 self.topics[topic] = None
 
     def require_atomic(self) -> None:
-        """Let no crash leave a part of the batch."""
+        """Make the batch atomic, also across a crash."""
         self.batch.require_atomic()
 
 
 class SealedStore:
-    """The tables of a store without what is hidden, for many threads."""
+    """A store's tables without the hidden rows, for many threads."""
 
     def __init__(self, store: Store, lease: HeldLease | None = None) -> None:
-        """Seal the topics of `store`, which closes with this one, under a lease; None: none."""
+        """Seal the topics of `store`, which closes with this one, under a lease if given."""
         self.beneath = store
-        """The same with all that is hidden."""
+        """The same store, hidden rows included."""
         self.atomic = store.atomic
         self.is_embedded = store.is_embedded
         self.exchanges = None
@@ -138,14 +138,14 @@ class SealedStore:
         return 0 if self._lease is None else self._lease.token
 
     def seal(self, topic: bytes) -> Seal:
-        """Return what is hidden of the topic with that metadata key, sealing it where that is due.
+        """Return the seal of the topic with that metadata key; seal it if necessary.
 
         Raises `StoreUnavailable`.
         """
         return self._look(topic).seal
 
     def is_sealed(self, topic: bytes) -> bool:
-        """Whether a topic is known to be sealed. Asks nobody."""
+        """Whether memory says that a topic is sealed. Reads nothing."""
         return topic in self._looks
 
     def _look(self, topic: bytes) -> _Look:
@@ -166,7 +166,7 @@ class SealedStore:
         self._looks[topic] = look
 
     def _sealed(self, topic: bytes) -> _Look | None:
-        """Seal a topic, unless it is; without a lease, find out how it was. None: there is none."""
+        """Seal a topic unless it is sealed; without a lease, read its seal, if there is one."""
         lease = self._lease
         while True:
             row = self.beneath.get(METADATA, topic)
@@ -184,12 +184,12 @@ class SealedStore:
             within = (b"", KEY.pack(through_ms + 1, 0))
             first, last = shown(self.beneath, MESSAGE, start, seal, within)
             seal = seal.followed(lease.token, through_ms, first, last)
-            # Where a leader before has changed the topic meanwhile, it is looked at again.
+            # If an earlier leader has changed the topic in the meantime, it is read again.
             if self.beneath.compare_and_put(METADATA, topic, row, sealed_row(row, seal)):
                 return _Look(start, seal)
 
     def _hidden(self, start: bytes, stop: bytes) -> tuple[bytes, Sequence[Hidden]]:
-        """Return what is hidden of a range of the Message table that is of one topic."""
+        """Return the hidden parts of a range of one topic in the Message table."""
         topic = topic_start(start)
         if topic.count(b":") < _COLONS or stop > topic[:-1] + b";":
             return b"", ()
@@ -199,7 +199,7 @@ class SealedStore:
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of `key`, None if there is none."""
         if table == METADATA and self._lease is not None:
-            self._look(key)  # so that what is read of a topic is not changed late
+            self._look(key)  # so that no late write changes the topic after it is read
         value = self.beneath.get(table, key)
         if value is not None and table == METADATA:
             return topic_row(value)
@@ -233,15 +233,15 @@ class SealedStore:
             hidden = self._hidden_ranges(start, stop)
         hidden = [each for each in hidden if each[0] < stop and start < each[1]]
         if hidden:
-            found = self._without(hidden, table, (start, stop), limit, reverse=reverse)
-            with closing(found) as rows:
+            visible = self._without(hidden, table, (start, stop), limit, reverse=reverse)
+            with closing(visible) as rows:
                 yield rows
             return
         with self.beneath.scan(table, start, stop, reverse=reverse, limit=limit) as rows:
             yield ((key, topic_row(row)) for key, row in rows) if table == METADATA else rows
 
     def _hidden_ranges(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the ranges that are hidden of a range of the Message table, ascending."""
+        """Return the hidden ranges within a range of the Message table, ascending."""
         prefix, hidden = self._hidden(start, stop)
         return [(prefix + each.start, prefix + each.stop) for each in hidden]
 
@@ -254,20 +254,20 @@ class SealedStore:
         *,
         reverse: bool,
     ) -> Generator[Row, None, None]:
-        """Give the rows of a range that are in none of the hidden ones.
+        """Yield the rows of a range that are in no hidden range.
 
-        By one scan, because seldom anything comes late; if a hidden row is met, another scan goes
-        on behind the range that hides it.
+        One scan reads them, because rows are rarely late; at a hidden row, another scan continues
+        after the range that hides it.
         """
-        (start, stop), left = within, limit
-        while start < stop and left != 0:
+        (start, stop), remaining = within, limit
+        while start < stop and remaining != 0:
             met = None
-            with self.beneath.scan(table, start, stop, reverse=reverse, limit=left) as rows:
+            with self.beneath.scan(table, start, stop, reverse=reverse, limit=remaining) as rows:
                 for row in rows:
                     met = next((each for each in hidden if each[0] <= row[0] < each[1]), None)
                     if met is not None:
                         break
-                    left = None if left is None else left - 1
+                    remaining = None if remaining is None else remaining - 1
                     yield row
             if met is None:
                 return
@@ -279,7 +279,7 @@ class SealedStore:
         return SealedBatch(batch, is_sealed=self._lease is not None)
 
     def write(self, batch: Batch) -> None:
-        """Seal the topics that a batch has rows of, and carry it out."""
+        """Seal the topics with rows in a batch, and carry it out."""
         assert isinstance(batch, SealedBatch)
         if self._lease is not None:
             self._lease.give_keys(batch.last_ms)
@@ -307,15 +307,15 @@ class SealedStore:
             return self.beneath.compare_and_put(METADATA, key, stored, value)
         start = _prefix(key, value)
         if stored is None or _prefix(key, stored) != start:
-            seal = self._anew(seal)
-        self._looks.pop(key, None)  # without an answer, nobody knows which generation there is
+            seal = self._of_new_generation(seal)
+        self._looks.pop(key, None)  # without an answer, the generation is unknown
         if not self.beneath.compare_and_put(METADATA, key, stored, sealed_row(value, seal)):
             return False
         self._keep(key, _Look(start, seal))
         return True
 
-    def _anew(self, before: Seal) -> Seal:
-        """Return the seal of a new generation: nothing of it is there, or is a leader's before."""
+    def _of_new_generation(self, before: Seal) -> Seal:
+        """Return the seal of a new generation, which hides all rows of earlier leaders."""
         lease = self._lease
         token, through_ms = (0, 0) if lease is None else (lease.token, lease.keys_after_ms)
         nothing = Seal(before.token, (Hidden(b"", before.through_ms),))
@@ -328,11 +328,11 @@ class SealedStore:
 
 
 def unsealed(store: Store) -> Store:
-    """Return a store with all that it holds, also what is hidden."""
+    """Return the store with all its rows, hidden ones included."""
     return store.beneath if isinstance(store, SealedStore) else store
 
 
 def _prefix(topic: bytes, row: bytes) -> bytes:
     """Return the prefix of the generation that a metadata row has, deleted or not."""
-    found = decoded(topic, row)
-    return prefix(found.id, abs(found.generation))
+    topic_metadata = decoded(topic, row)
+    return prefix(topic_metadata.id, abs(topic_metadata.generation))

@@ -18,14 +18,14 @@ from tms.core.values.topic import TopicId
 
 
 class SealedMessageTable(StoreMessageTable):
-    """The Message table, whose keys go on above what is hidden."""
+    """The Message table, whose new keys are above the hidden ones."""
 
     def __init__(self, store: SealedStore) -> None:
         super().__init__(store)
         self._sealed = store
 
     def last_keys(self, topic_id: TopicId, generation: int) -> LastKeys:
-        """Return the greatest key shown, or hidden for good, and the greatest shown."""
+        """Return the greatest key, also of ranges hidden for good, and the greatest visible one."""
         last = super().last_keys(topic_id, generation)
         through_ms = self._sealed.seal(metadata_key(topic_id)).through_ms
         if through_ms < 0:
@@ -36,7 +36,7 @@ class SealedMessageTable(StoreMessageTable):
     def append_reference(
         self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int
     ) -> None:
-        """Add a reference, and have the run sealed before that it stands for."""
+        """Add a reference; the batch seals its run first."""
         assert isinstance(batch, SealedBatch)
         batch.runs[payload_prefix(topic_prefix, write_pointer)] = None
         super().append_reference(batch, topic_prefix, key, write_pointer)
@@ -52,9 +52,10 @@ class SealedPayloadTable(StorePayloadTable):
     def read_runs(
         self, topic_prefix: bytes, references: Sequence[Reference], *, limit: int, bytes_max: int
     ) -> list[ReadRun]:
-        """Return what is shown of the first references' runs, all sealed before the scan.
+        """Return the visible messages of the first references' runs, sealed before the scan.
 
-        A scan over several runs seals each when it meets it, and may have read its rows by then.
+        Otherwise a scan over several runs would seal each when it reaches it, and may have read its
+        rows before.
         """
         for each in references:
             self._sealed.runs.hidden(payload_prefix(topic_prefix, each.write_pointer))

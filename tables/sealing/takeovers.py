@@ -1,16 +1,16 @@
-"""The transactions in progress during a takeover: only their stored messages may come late.
+"""The transactions in progress during a takeover: only they may have late stored messages.
 
     crossings row key := "c", token int64                       in the Transaction table
     crossings row     := version byte (1), crc32 uint32 over what follows,
                          since int64, write pointers int64 each, ascending
 
 A leader records the transactions in progress when it begins, together with those that the leader
-before recorded. So one row counts: that of the leader that began the last segment of the log
-(`tms.transactions.segments`). If that one wrote none, because it has an older version or died too
-early, the record begins again.
+before it recorded. So one row counts: that of the leader that began the last segment of the log
+(`tms.transactions.segments`). If that leader wrote none, because it has an older version or died
+too early, the record starts from scratch.
 
 Late rows of earlier leaders do no harm, because nobody reads them; the next leader deletes them.
-Versions that do not know these rows do not see them, and seal each run.
+Versions that do not know these rows ignore them, and seal each run.
 
 Big-endian. DO NOT CHANGE: stored.
 """
@@ -26,7 +26,7 @@ from tms.core.errors import StoreCorrupt
 from tms.core.runtime.repeatable import repeatable
 
 POINTERS_MAX = 10_000
-"""Kept in a row: the greatest. Those up to the others count as if they had all gone on."""
+"""The number kept in a row: the greatest. All transactions up to the others count as crossings."""
 _KIND = b"c"
 _NUMBER = struct.Struct(">q")
 _VERSION = 1
@@ -35,22 +35,22 @@ _START = struct.Struct(">BI")
 
 @dataclass(frozen=True, slots=True)
 class Crossings:
-    """The write pointers of transactions that went on over a takeover."""
+    """The write pointers of transactions that were in progress during a takeover."""
 
     since: int
-    """For transactions up to this one it is not known: any may have been in progress."""
+    """Any transaction up to this one may have been in progress."""
     pointers: frozenset[int] = frozenset()
-    """Those of the others that were."""
+    """The other transactions that were in progress."""
 
     def has_none_of(self, pointer: int) -> bool:
         """Whether a transaction was not in progress during any takeover."""
         return pointer > self.since and pointer not in self.pointers
 
-    def with_those(self, going_on: Collection[int]) -> "Crossings":
-        """Return what is known when these go on over the next takeover."""
-        known = sorted({each for each in (*self.pointers, *going_on) if each > self.since})
-        left, kept = known[:-POINTERS_MAX], known[-POINTERS_MAX:]
-        return Crossings(max(left, default=self.since), frozenset(kept))
+    def with_those(self, in_progress: Collection[int]) -> "Crossings":
+        """Return the crossings after the next takeover, during which these are in progress."""
+        crossing = sorted({each for each in (*self.pointers, *in_progress) if each > self.since})
+        dropped, kept = crossing[:-POINTERS_MAX], crossing[-POINTERS_MAX:]
+        return Crossings(max(dropped, default=self.since), frozenset(kept))
 
 
 def encode_crossings(crossings: Crossings) -> bytes:
@@ -61,7 +61,7 @@ def encode_crossings(crossings: Crossings) -> bytes:
 
 
 def decode_crossings(row: bytes) -> Crossings:
-    """Return what a row says. Raises `StoreCorrupt`."""
+    """Decode a row. Raises `StoreCorrupt`."""
     body = row[_START.size :]
     is_whole = row[: _START.size] == _START.pack(_VERSION, crc32(body))
     if not is_whole or not body or len(body) % _NUMBER.size:
@@ -72,19 +72,19 @@ def decode_crossings(row: bytes) -> Crossings:
 
 @repeatable()
 def take_over(
-    store: Store, token: int, last_token: int, before: int, going_on: Collection[int]
+    store: Store, token: int, last_token: int, before: int, in_progress: Collection[int]
 ) -> Crossings:
-    """Return what went on over takeovers, that of this leader too, and write it down. Blocks.
+    """Record and return the crossings, including those of this leader's takeover. Blocks.
 
-    `last_token` is that of the last segment of the log before this leader's. Where its leader wrote
-    nothing down, all up to the write pointer `before` may have gone on over a takeover earlier.
-    Raises `StoreUnavailable`, `StoreCorrupt`.
+    `last_token` is that of the last segment of the log before this leader's. If its leader recorded
+    nothing, all transactions up to the write pointer `before` may have been in progress during an
+    earlier takeover. Raises `StoreUnavailable`, `StoreCorrupt`.
     """
-    with store.scan(TRANSACTION, _KIND, after_prefix(_KIND)) as found:
-        rows = dict(found)
+    with store.scan(TRANSACTION, _KIND, after_prefix(_KIND)) as scanned:
+        rows = dict(scanned)
     last = rows.get(_key(last_token))
-    known = Crossings(before) if last is None else decode_crossings(last)
-    crossings = known.with_those(going_on)
+    recorded = Crossings(before) if last is None else decode_crossings(last)
+    crossings = recorded.with_those(in_progress)
     batch = store.batch()
     batch.put(TRANSACTION, _key(token), encode_crossings(crossings))
     old = [key for key in rows if key < _key(last_token)]

@@ -181,9 +181,9 @@ class Compacting(RuleBasedStateMachine):
         if how == "commit":
             self.seen |= self.written.get(pointer, set())
 
-    @rule(steps=st.sampled_from([1, 2, 5, 20, 1_000_000]), is_asked=st.booleans())
-    def compact(self, steps: int, *, is_asked: bool) -> None:
-        self.compacted.is_asked = is_asked
+    @rule(steps=st.sampled_from([1, 2, 5, 20, 1_000_000]), is_on_demand=st.booleans())
+    def compact(self, steps: int, *, is_on_demand: bool) -> None:
+        self.compacted.is_on_demand = is_on_demand
         self.compacted.go_on_cleaning(steps)
 
     @rule(crashes=st.booleans())

@@ -46,10 +46,10 @@ def payloads(twin: Twin, view: View = ALL) -> list[bytes]:
     return [message.payload for message in read(twin, view)]
 
 
-def passed(twin: Twin, *, is_asked: bool = False) -> dict[str, int]:
+def passed(twin: Twin, *, is_on_demand: bool = False) -> dict[str, int]:
     """Do a pass; return how many rows it dropped for which reason."""
     counts: dict[str, int] = {}
-    for step in twin.cleaner.steps(is_asked=is_asked):
+    for step in twin.cleaner.steps(is_on_demand=is_on_demand):
         if step.dropped:
             counts[step.reason] = counts.get(step.reason, 0) + step.dropped
     return counts
@@ -69,8 +69,8 @@ def test_it_is_compacted_when_somebody_asks(twin: Twin) -> None:
     publish(twin, *[(b"%d" % n, b"old") for n in range(10)])
     passed(twin)
     publish(twin, (b"0", b"new"))
-    assert passed(twin, is_asked=True) == {Reason.SUPERSEDED: 1}
-    assert passed(twin, is_asked=True) == {}
+    assert passed(twin, is_on_demand=True) == {Reason.SUPERSEDED: 1}
+    assert passed(twin, is_on_demand=True) == {}
 
 
 def test_it_is_compacted_again_when_what_held_it_up_has_ended(twin: Twin) -> None:
@@ -161,7 +161,7 @@ def test_what_a_topic_had_before_it_was_compact_stays_if_it_has_no_key(twin: Twi
     assert payloads(twin) == [b"no key", b"nor this", b"2"]
     twin.await_(messaging.update_topic(TOPIC, {"cleanup": "delete"}))
     publish(twin, (b"a", b"3"))
-    assert passed(twin, is_asked=True) == {}
+    assert passed(twin, is_on_demand=True) == {}
 
 
 def test_a_run_ends_if_the_topic_is_compact_no_more(

@@ -46,11 +46,11 @@ TestCompactingOnLevelDB.settings = settings(max_examples=scaled(15), stateful_st
 def test_what_a_run_met_before_it_was_inverted_goes_later() -> None:
     model = FewKeys()
     try:
-        model.compact(is_asked=True, steps=1)  # knows no invalid one yet
+        model.compact(is_on_demand=True, steps=1)  # knows no invalid one yet
         model.start()
         model.publish_in_one(pick=0, writes=[(b"a", None), (b"a", None)])
         model.time_passes(by_ms=61_000)
-        model.compact(is_asked=False, steps=5)
+        model.compact(is_on_demand=False, steps=5)
 
         model.all_is_compacted()
     finally:

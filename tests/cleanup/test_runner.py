@@ -43,7 +43,7 @@ class Scripted(Cleaner):
         self.hold.set()
         self.endless = False
 
-    def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
+    def steps(self, *, is_on_demand: bool = False) -> Iterator[Step]:
         self.passes += 1
         self.began.release()
         while True:
@@ -135,7 +135,7 @@ def test_it_pauses_where_half_a_slice_is_used_up_and_others_have_to_do(
     class TimedSteps(Scripted):
         """Steps that take as long as they are said to."""
 
-        def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
+        def steps(self, *, is_on_demand: bool = False) -> Iterator[Step]:
             nonlocal passed_s
             self.began.release()
             for _ in range(_STEPS):

@@ -58,7 +58,7 @@ class Twin:
         self.loop = loop
         self.clock = clock
         self.limits = limits
-        self.is_asked = False
+        self.is_on_demand = False
         """Whether passes are made because somebody waits for them."""
         self.store = self.open_store()
         self.open()
@@ -118,7 +118,7 @@ class Twin:
 
     def clean(self, steps: int = 1_000_000) -> int:
         """Do a pass, or as many steps of it; return how many rows it dropped and inverted."""
-        taken = zip(range(steps), self.cleaner.steps(is_asked=True), strict=False)
+        taken = zip(range(steps), self.cleaner.steps(is_on_demand=True), strict=False)
         return sum(step.dropped + step.inverted for _, step in taken)
 
     def go_on_cleaning(self, steps: int) -> None:
@@ -129,7 +129,7 @@ class Twin:
 
     def passed(self) -> Generator[Step, None, None]:
         """Do a pass, giving each step when it is done."""
-        yield from self.cleaner.steps(is_asked=self.is_asked)
+        yield from self.cleaner.steps(is_on_demand=self.is_on_demand)
 
     def put_mark(self) -> None:
         """Put the mark now, instead of some time within a minute."""

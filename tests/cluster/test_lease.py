@@ -107,7 +107,7 @@ def test_one_that_was_given_back_is_free_and_needs_no_wait() -> None:
         token=1, holder=1, address="", store="s", lease_s=1.0, fence_s=5.0, is_released=True
     )
 
-    assert sighting.has_run_out(released)
+    assert sighting.has_expired(released)
     assert sighting.claim_wait_s(released) == 0
     assert sighting.claim_wait_s(None) == 0
     assert sighting.claim_wait_s(RECORD) == 5.0
@@ -125,18 +125,18 @@ def test_time_in_which_nobody_looked_says_nothing_of_the_leader() -> None:
         sighting.see((1, 1), LEASE_S)
     clock.s = 30.0  # the store was away, or this process was paused
     sighting.see((1, 1), LEASE_S)
-    assert not sighting.has_run_out(RECORD)
+    assert not sighting.has_expired(RECORD)
     for clock.s in (34.0, 38.0):
         sighting.see((1, 1), LEASE_S)
         sighting.see(None, LEASE_S)
-        assert not sighting.has_run_out(RECORD)
+        assert not sighting.has_expired(RECORD)
     for clock.s in (40.9, 41.1):
         sighting.see((1, 1), LEASE_S)
-    assert sighting.has_run_out(RECORD)
+    assert sighting.has_expired(RECORD)
 
-    sighting.begin_anew()
+    sighting.restart()
     sighting.see((1, 1), LEASE_S)
-    assert not sighting.has_run_out(RECORD)
+    assert not sighting.has_expired(RECORD)
 
 
 DAY_MS = 86_400_000
@@ -208,7 +208,7 @@ def test_who_sees_it_run_out_is_never_early(
         other.s = offset_s + clock.s * rate
         sighting.see((1, version), LEASE_S)
 
-    if sighting.has_run_out(RECORD):
+    if sighting.has_expired(RECORD):
         assert lease.left_s == 0
     elif late_s > LEASE_S * 1.2:
         raise AssertionError("it is never taken over")

@@ -25,17 +25,17 @@ class World:
     def __init__(self) -> None:
         self.suspicions = Suspicions(S_MAX)
         self.registered_ms = {HER: 1}
-        self.ran_out: dict[int, LeaseRecord] = {}
+        self.expired: dict[int, LeaseRecord] = {}
         self.now_s = 0.0
 
     def look(self, seen: LeaseRecord | None = None) -> bool:
         held = {} if seen is None else {SHARD: seen}
-        self.suspicions.look(self.now_s, self.registered_ms, held, self.ran_out)
+        self.suspicions.look(self.now_s, self.registered_ms, held, self.expired)
         return HER in self.suspicions
 
     def suspected_s(self, token: int) -> float:
         """Return how long she is suspected once a lease of hers has run out."""
-        self.ran_out[SHARD] = lease(token)
+        self.expired[SHARD] = lease(token)
         began_s = self.now_s
         assert self.look()
         while self.look():
@@ -51,7 +51,7 @@ def test_it_lasts_twice_as_long_each_time_and_not_for_ever() -> None:
 def test_who_serves_a_shard_is_trusted_again() -> None:
     world = World()
     assert world.suspected_s(1) == 60.0
-    world.ran_out[SHARD] = lease(2)
+    world.expired[SHARD] = lease(2)
     assert world.look()
     assert world.look(lease(2, is_serving=True)), "that lease is over"
     assert world.look(lease(3)), "it may fail as the last one did"
@@ -61,7 +61,7 @@ def test_who_serves_a_shard_is_trusted_again() -> None:
 
 def test_who_registers_anew_is_trusted_again() -> None:
     world = World()
-    world.ran_out[SHARD] = lease(1)
+    world.expired[SHARD] = lease(1)
     assert world.look()
     world.registered_ms[HER] = 2
     assert not world.look()
@@ -70,6 +70,6 @@ def test_who_registers_anew_is_trusted_again() -> None:
 
 def test_who_is_gone_is_not_suspected() -> None:
     world = World()
-    world.ran_out[SHARD] = lease(1)
+    world.expired[SHARD] = lease(1)
     world.registered_ms.clear()
     assert not world.look()

@@ -261,7 +261,7 @@ def test_a_reference_that_could_not_be_read_is_counted_by_the_next_pass(
 
     rules, topic = twin.cleaner._rules, twin.await_(twin.services.messaging.topic(TOPIC))
     assert rules is not None
-    rules.begin_pass(is_asked=True)
+    rules.begin_pass(is_on_demand=True)
     with monkeypatch.context() as patched:
         patched.setattr(twin.store, "scan", fails)
         with pytest.raises(StoreUnavailable):

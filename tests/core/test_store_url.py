@@ -48,7 +48,7 @@ def test_a_further_kind_is_two_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = StoreKind("shelf", "shelf:NAME", re.compile("shelf:[a-z]+"))
     opened: list[str] = []
 
-    def open_shelf(asked: stores.Asked) -> StoreTables:
+    def open_shelf(asked: stores.StoreRequest) -> StoreTables:
         opened.append(asked.store)
         return StoreTables(MemoryStore())
 

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from dev.processes import Servers
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.etcd.session import Etcd
-from tms.metadata.etcd.thread import there
+from tms.metadata.etcd.thread import in_grpc_loop
 from tms.metadata.interface import MetadataStore
 from tms.metadata.remote import RemoteStore
 from tms.server.stores import open_metadata
@@ -60,7 +60,7 @@ async def expire(store: MetadataStore) -> None:
         async def revoke() -> None:
             await server._connection._leases.LeaseRevoke(revoked)
 
-        await there(revoke())
+        await in_grpc_loop(revoke())
         with suppress(MetadataUnavailable):
             await server.touch()  # it would find out at the next look
         return

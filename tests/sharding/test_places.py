@@ -17,19 +17,19 @@ class Somewhere:
 
 def picked(places: "Places[Any]") -> tuple[Any, Any]:
     """Return by what shard 1 is asked, as the caller and as the server."""
-    asked = Picked(places.asked, lambda each: each.messaging)
-    return asked[1], Picked(places.reached, lambda each: each.messaging)[1]
+    asked = Picked(places.as_caller, lambda each: each.messaging)
+    return asked[1], Picked(places.as_server, lambda each: each.messaging)[1]
 
 
 def test_a_leader_that_was_heard_of_before_the_own_one_left_is_asked_then() -> None:
     places = Places[Any](2)
     as_caller, as_server = cast("Any", Somewhere("caller")), cast("Any", Somewhere("server"))
     places.lead(1, Somewhere("here"))
-    places.ask(1, as_caller, as_server)
+    places.set_remote(1, as_caller, as_server)
     assert picked(places) == ("here", "here")
     places.leave(1)
     assert picked(places) == ("caller", "server")
-    places.ask(1, None, None)
+    places.set_remote(1, None, None)
     with pytest.raises(NoLeader) as away:
         picked(places)
     assert away.value.detail == {"shard": 1}

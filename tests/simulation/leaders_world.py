@@ -226,7 +226,7 @@ class LeadersWorld(RuleBasedStateMachine):
         before_now_ms = clock.now_ms()
         self.leader.clock.step(sign * by_s * 1_000)
         self.renew()
-        least_ms = max(before_ms, before_now_ms, self.leader.lease.wanted_ms)
+        least_ms = max(before_ms, before_now_ms, self.leader.lease.requested_ms)
         assert self.leader.lease.keys_until_ms <= least_ms + 60_000
 
     def payloads(self, number: int, work: int = 0) -> list[bytes]:

@@ -54,7 +54,7 @@ class Server:
         if leader is not None and leader is not self:
             self.known[shard] = leader
             asked = cast("Services", _Asked(leader, shard))
-        self.services.places.ask(shard, asked, asked)
+        self.services.places.set_remote(shard, asked, asked)
 
     def way(self, shard: int) -> ShardedServices:
         """Return the services that answer a request for a shard: one hop. Raises `NoLeader`.

@@ -271,7 +271,7 @@ async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock
     for by_ms in (0, 51 * HOUR_MS, behind_ms + 120 * HOUR_MS):
         clock.advance(by_ms)
         async with in_time():
-            await asyncio.to_thread(list, cleaner.steps(is_asked=True))
+            await asyncio.to_thread(list, cleaner.steps(is_on_demand=True))
     assert not (await transactions.invalid_list()).since, "it has forgotten all of them"
     # A snapshot as of now: none is left that knows who was invalid.
     reader = await transactions.start(StartRequest())

@@ -10,7 +10,7 @@ import happybase  # noqa: F401  the store needs it imported first
 import pytest
 
 from tables.hbase.connections import CallFailed, Gateway
-from tables.hbase.creation import create_as_told
+from tables.hbase.creation import create_store_or_shards
 from tables.hbase.layout import Place
 from tables.hbase.pool import ConnectionPool
 from tests.simulation.gateway import PLACE, Rows, SimulatedGateway
@@ -135,7 +135,7 @@ def test_the_shards_of_a_process_share_their_connections(monkeypatch: pytest.Mon
     rows.tables.clear()
     simulated = SimulatedGateway(rows, lambda: None)
     place = Place(PLACE.host, PLACE.port, "n", None)
-    create_as_told(place, simulated, None, sharding, lambda _done, _all: None)
+    create_store_or_shards(place, simulated, None, sharding, lambda _done, _all: None)
     made: list[Counted] = []
 
     def counted(_: str, __: int, **options: Any) -> Counted:

@@ -7,7 +7,7 @@ import happybase  # noqa: F401  the store needs it imported first
 import pytest
 
 from tables.hbase import opening
-from tables.hbase.creation import Created, create_as_told
+from tables.hbase.creation import Created, create_store_or_shards
 from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.store import METADATA, TABLES
 from tests.simulation.gateway import PLACE, Mode, Rows, SimulatedGateway
@@ -35,7 +35,7 @@ def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
 
 def init(rows: Rows, sharding: Sharding | None = THREE, place: Place = AT) -> Created:
     gateway = SimulatedGateway(rows, lambda: None)
-    return create_as_told(place, gateway, None, sharding, lambda _done, _all: None)
+    return create_store_or_shards(place, gateway, None, sharding, lambda _done, _all: None)
 
 
 def recorded(rows: Rows, name: bytes = NAME) -> bytes:
@@ -46,7 +46,7 @@ def recorded(rows: Rows, name: bytes = NAME) -> bytes:
 def test_a_store_is_created_with_all_its_shards_once(rows: Rows) -> None:
     told: list[tuple[int, int]] = []
     gateway = SimulatedGateway(rows, lambda: None)
-    created = create_as_told(AT, gateway, None, THREE, lambda *each: told.append(each))
+    created = create_store_or_shards(AT, gateway, None, THREE, lambda *each: told.append(each))
 
     names = [f"n.{shard}_{table}" for shard in range(3) for table in TABLES]
     assert (created.tables, created.sharding, created.buckets) == (names, THREE, 1)
@@ -119,7 +119,7 @@ def test_a_creation_that_was_broken_off_is_no_store_and_goes_on(*, is_done: bool
         gateway = SimulatedGateway(rows, lambda: None)
         gateway.size, gateway.mode, gateway.skip = 1, Mode.HELD, calls
         try:
-            create_as_told(AT, gateway, None, THREE, lambda _done, _all: None)
+            create_store_or_shards(AT, gateway, None, THREE, lambda _done, _all: None)
             is_over = True
         except (OutcomeUnknown, StoreUnavailable):
             [call] = gateway.late

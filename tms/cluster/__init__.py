@@ -1,1 +1,1 @@
-"""Several servers on one store: they know of each other, and one leads at a time."""
+"""Several servers on one store: they know one another, and one leads at a time."""

@@ -1,11 +1,10 @@
 """Agreement of a cluster's servers: whether their store has shards, and some settings.
 
-1. The store says whether it has shards, once it is reached. The first server that reaches a store
-   with shards records it in the metadata store, so that a server that does not reach the store
-   knows it too.
-2. Each server registers with its settings, and then compares them with those of all others. If one
-   differs in a setting without which they would contradict each other, the later one is refused.
-   Servers that start at the same moment may both be.
+1. The store itself records whether it has shards. The first server that reaches a store with shards
+   also records that in the metadata store, for servers that do not reach the store.
+2. Each server registers with its settings, and then compares them with those of all others. If two
+   differ in a setting that would make them contradict each other, the later server is refused. If
+   they start at the same moment, both may be.
 """
 
 import asyncio
@@ -23,8 +22,9 @@ from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import NEW, MetadataStore
 
 REFUSED = ("transactions", "registry_mode", "transaction_lifetime_s_max")
-"""The settings whose difference would have servers contradict each other: who decides about
-transactions and schemas, and which write pointers are too old."""
+"""The settings whose difference would make servers contradict each other: who decides about
+transactions and schemas, and which write pointers are too old.
+"""
 COMPARED = (
     "message_bytes_max",
     "request_bytes_max",
@@ -34,7 +34,7 @@ COMPARED = (
     "transaction_timeout_s_max",
     "topics_max",
 )
-"""The limits whose difference a caller may notice, depending on who leads."""
+"""The limits whose difference a caller may notice, depending on the leader."""
 
 _PATH = f"{ROOT}/sharding"
 _RETRY_S = 1.0
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Record:
-    """The way in which a store is divided, as the metadata store has it, in JSON."""
+    """The sharding of a store as recorded in the metadata store, in JSON."""
 
     store: str
     by: ShardBy
@@ -57,33 +57,33 @@ _codec = JsonCodec(_Record)
 def check_agreement(own: Instance, instances: Iterable[Instance]) -> None:
     """Compare the settings of a server with those of others, and log which limits differ.
 
-    Raises `ValueError` if it cannot take part beside one of them.
+    Raises `ValueError` if it cannot take part together with one of them.
     """
     for other in instances:
-        known = other.agreed.keys() & own.agreed.keys()
-        differing = sorted(each for each in known if other.agreed[each] != own.agreed[each])
+        shared = other.agreed.keys() & own.agreed.keys()
+        differing = sorted(each for each in shared if other.agreed[each] != own.agreed[each])
         if not differing or other.id == own.id or other.is_stopping:
             continue
-        told = ", ".join(f"{each}={other.agreed[each]!r}" for each in differing)
+        theirs = ", ".join(f"{each}={other.agreed[each]!r}" for each in differing)
         ours = ", ".join(f"{each}={own.agreed[each]!r}" for each in differing)
         if any(each in REFUSED for each in differing):
             raise ValueError(
-                f"server {other.id} of the cluster, at {other.address}, has {told}, and this one "
+                f"server {other.id} of the cluster, at {other.address}, has {theirs}, and this one "
                 f"{ours}: give all servers the same"
             )
         _log.warning(
-            "server %d at %s has %s, but this one has %s", other.id, other.address, told, ours
+            "server %d at %s has %s, but this one has %s", other.id, other.address, theirs, ours
         )
 
 
 async def agreed_sharding(
     metadata: MetadataStore, of_store: str, read: Callable[[], Sharding | None]
 ) -> Sharding | None:
-    """Return how the store is divided that servers call `of_store`; None if it has one shard.
+    """Return the sharding of the store that servers call `of_store`; None if it has one shard.
 
-    `read` asks the store itself; it blocks, for a bounded time. If the store is not reached, and
-    nobody has recorded anything, it is asked again until it is. Raises `Unavailable`, `ValueError`
-    for another's cluster, and `StoreFormatUnknown` for what is not a store.
+    `read` reads the store itself; it blocks, for a bounded time. If the store is not reached, and
+    nothing is recorded, it is called again until it succeeds. Raises `Unavailable`, `ValueError`
+    for the cluster of another store, and `StoreFormatUnknown` if there is no store.
     """
     recorded = await _recorded(metadata)
     if recorded is not None:
@@ -108,16 +108,16 @@ async def agreed_sharding(
             continue
         if sharding is not None:
             record = _Record(store=of_store, by=sharding.by, shards=sharding.shards)
-            with suppress(BadVersion):  # another server was quicker
+            with suppress(BadVersion):  # another server was faster
                 await metadata.put(_PATH, _codec.encode(record), NEW)
         return sharding
 
 
 async def _recorded(metadata: MetadataStore) -> _Record | None:
-    found = await metadata.get(_PATH)
-    if found is None:
+    value = await metadata.get(_PATH)
+    if value is None:
         return None
     try:
-        return _codec.decode(found.value)
+        return _codec.decode(value.value)
     except ValueError as error:
         raise ValueUnreadable(path=_PATH, reason=str(error)) from error

@@ -1,10 +1,10 @@
-"""Which server is to lead which shard. Pure: every server computes it from what it sees.
+"""Decides which server should lead which shard. Pure: every server computes it from what it sees.
 
-1. Each shard has a server, if there is any.
-2. A wish for a live server counts. Of the other shards, no two servers differ by more than one, as
-   far as wishes allow.
-3. A shard moves only if its server is gone, if a wish says so, or to make the numbers even.
-4. The answer for what the answer says is the same, so nothing moves back and forth.
+1. Each shard is assigned a server, if there is one.
+2. A wish for a live server counts. The numbers of other shards differ by at most one between
+   servers, as far as wishes allow.
+3. A shard moves only if its server is gone, if a wish says so, or to even out the numbers.
+4. Applied to its own result, it returns the same, so no shard moves back and forth.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,15 +16,15 @@ def balanced(
     holders: Mapping[int, int],
     wishes: Mapping[int, int],
 ) -> dict[int, int]:
-    """Return for each of some shards the instance that is to lead it; nothing if none is live.
+    """Return the instance that should lead each shard; none if no instance is live.
 
-    `holders` are the instances that lead shards now, `wishes` those that an operator wants to.
+    `holders` are the instances that lead shards now, `wishes` those that an operator chose.
     """
     if not live:
         return {}
     leaders: dict[int, int] = {}
     led: dict[int, int] = dict.fromkeys(sorted(live), 0)
-    """How many shards each instance has so far."""
+    """The number of shards of each instance so far."""
     wished = {shard for shard in shards if wishes.get(shard) in led}
     for shard in shards:
         named = wishes if shard in wished else holders

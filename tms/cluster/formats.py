@@ -1,9 +1,9 @@
-"""The format of the store that a cluster shares: raised when all of its servers know the later one.
+"""The format of the store that a cluster shares: raised when all servers know the later format.
 
-A server says in its registration which format it knows, and which features. The leader looks on a
-period; when all that are registered know the present format, it records that in the store, once.
-Older versions that come later are refused by the store. A format with features is recorded when the
-first one is used (`tms.messaging.features`).
+A server says in its entry which format and which features it knows. The leader reads the entries on
+a period; when all registered servers know the present format, it records that in the store, once.
+The store then refuses older versions. A format with features is recorded when the first one is used
+(`tms.messaging.features`).
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tms.core.services.cluster import Instance
 RAISED_FORMAT = 2
 """The format of stores on HBase without features (`tables.hbase.layout`)."""
 STORE_FORMAT = RAISED_FORMAT + 1
-"""The newest that this version knows: the one with features."""
+"""The newest format that this version knows: the one with features."""
 _LOOK_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -30,9 +30,9 @@ async def raise_when_all_know(
     *,
     look_s: float = _LOOK_S,
 ) -> None:
-    """Call `raise_format` once all that `instances` gives know the present format.
+    """Call `raise_format` once all `instances` know the present format.
 
-    Looks every `look_s` seconds, and goes on where the store or the metadata store is away.
+    Reads them every `look_s` seconds, and continues if the store or the metadata store is away.
     """
     while True:
         try:
@@ -48,7 +48,7 @@ def raising_when_all_know(
     instances: Callable[[], Awaitable[Sequence[Instance]]],
     raise_format: Callable[[], Awaitable[None]],
 ) -> "asyncio.Task[None]":
-    """Return a task that does `raise_when_all_know`."""
+    """Return a task that runs `raise_when_all_know`."""
     return supervised(
         "raising the store's format", partial(raise_when_all_know, instances, raise_format)
     )

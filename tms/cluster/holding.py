@@ -1,8 +1,8 @@
 """A lease that is held: renewed until it is lost, or until this server gives it up.
 
-It is given up, and not given back, if this server's calls to the store are not served while
-another server's are (`tms.cluster.store_watch`). Calls of this one are under way then, so the lease
-runs out, as that of a leader that died.
+It is given up, but not released, if the store does not answer this server while it answers another
+one (`tms.cluster.store_watch`). This server then has calls in progress, so the lease expires, like
+that of a leader that died.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Holding:
         lease.on_lost.append(partial(_call_in, loop, self._lose))
         self._time = time
         self.may_end = asyncio.Event()
-        """Set when the services are to be closed."""
+        """Set when the services should be closed."""
         self._store = store
         self._path = path
         self._record = record
@@ -61,33 +61,33 @@ class Holding:
         self._is_over = False
         self._is_better_elsewhere = is_better_elsewhere
         self.is_given_up = False
-        """Whether it is left to run out, because another server can lead and this one cannot."""
+        """Whether it is left to expire, because another server can lead and this one cannot."""
 
     def serve(self, fence_s: float) -> None:
-        """Let the others know that the services are open, and what is to be waited for now."""
+        """Announce that the services are open, with the new fence time."""
         self._record = replace(self._record, is_serving=True, fence_s=fence_s)
         self._is_due.set()
 
     def _lose(self) -> None:
-        """End, because the store shows that a later leader has begun."""
+        """Lose the lease, because the store shows that a later leader has begun."""
         self._is_lost = True
         self._is_due.set()
 
     def renew_now(self) -> None:
-        """Renew without waiting for when that is due."""
+        """Renew at once, before it is due."""
         self._is_due.set()
 
     @property
     def record(self) -> LeaseRecord:
-        """The lease as it was written last."""
+        """The lease as last written."""
         return self._record
 
     def is_of(self, record: LeaseRecord) -> bool:
-        """Whether the lease is held now, and `record` tells of it."""
+        """Whether the lease is held now, and `record` is of it."""
         return self.lease.left_s > 0 and (record.holder, record.token) == self._whose()
 
     async def renew_until_lost(self) -> None:
-        """Renew for as long as nobody else has claimed the lease, and it is not given up."""
+        """Renew until somebody else claims the lease, or it is given up."""
         pause_s = self._record.lease_s / RENEWALS
         sent_s = self._clock.now_s()
         while True:
@@ -116,33 +116,33 @@ class Holding:
         except BadVersion:
             await self._look()
             return
-        # Only these: what the services are may have changed meanwhile.
+        # Only these fields: those of the services may have changed in the meantime.
         self._record = replace(self._record, renewals=record.renewals, keys_until_ms=until_ms)
         self._version = stat.version
         self.lease.renewed(sent_s, until_ms, suspensions)
 
     async def _look(self) -> None:
-        """Find out whether the lease is another's, or a renewal was accepted without an answer."""
-        found = await self._store.get(self._path)
-        own = None if found is None else lease_codec.decode(found.value)
-        if found is None or own is None or (own.holder, own.token) != self._whose():
+        """Find out whether another server has the lease, or a lost renewal was accepted."""
+        value = await self._store.get(self._path)
+        own = None if value is None else lease_codec.decode(value.value)
+        if value is None or own is None or (own.holder, own.token) != self._whose():
             self._is_lost = True
         else:
             self._record = replace(self._record, renewals=own.renewals)
-            self._version = found.stat.version
+            self._version = value.stat.version
         self._is_due.set()
 
     def _whose(self) -> tuple[int, int]:
         return self._record.holder, self._record.token
 
     async def end(self, renewing: "asyncio.Task[None]", *, releases: bool) -> None:
-        """Renew no more, and give the lease back, if it is held; else it runs out."""
+        """Stop renewing, and release the lease if it is held; otherwise it expires."""
         self._is_over = True
         self._is_due.set()
         await asyncio.gather(renewing, return_exceptions=True)
         if self._is_lost or self.is_given_up or not releases:
             return
-        # With the services closed no more keys are given, so the next ones may begin here.
+        # With the services closed no more keys are assigned, so the next leader's may begin here.
         released = replace(
             self._record,
             is_serving=False,

@@ -1,4 +1,4 @@
-"""The servers of a cluster: each an ephemeral value, which goes with its session."""
+"""The servers of a cluster: each is an ephemeral value, which ends with its session."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,31 +29,31 @@ async def next_instance_id(store: MetadataStore) -> int:
 
 
 async def instances_of(store: MetadataStore) -> Sequence[Instance]:
-    """Return the instances that are registered, in the order of their ids. Raises `Unavailable`."""
-    found = []
+    """Return the registered instances, in the order of their ids. Raises `Unavailable`."""
+    instances = []
     for name in await store.get_children(_INSTANCES):
         path = f"{_INSTANCES}/{name}"
         value = await store.get(path)
         if value is not None:
             try:
-                found.append(_codec.decode(value.value))
+                instances.append(_codec.decode(value.value))
             except ValueError as error:
                 raise ValueUnreadable(path=path, reason=str(error)) from error
-    return sorted(found, key=lambda instance: instance.id)
+    return sorted(instances, key=lambda instance: instance.id)
 
 
 async def is_last(store: MetadataStore, own: int, within_s: float) -> bool:
-    """Return whether all instances besides `own` are stopping; False if that is not known."""
+    """Return whether all instances except `own` are stopping; False if unknown."""
     try:
         async with asyncio.timeout(within_s):
-            found = await instances_of(store)
-            return all(each.id == own or each.is_stopping for each in found)
-    except Exception:  # whatever it is, the services are to be closed
+            instances = await instances_of(store)
+            return all(each.id == own or each.is_stopping for each in instances)
+    except Exception:  # whatever it is, the services must be closed
         return False
 
 
 class Registration:
-    """One server's entry, put anew whenever its session had to be."""
+    """One server's entry, put again with each new session."""
 
     def __init__(self, store: MetadataStore, instance: Instance) -> None:
         """Register `instance` from `open` on."""
@@ -71,7 +71,7 @@ class Registration:
 
     async def _put(self) -> None:
         if self._is_new_session:
-            # One that the lost session left, if it is there still, would go with that.
+            # An entry that the lost session left would end with that session.
             await self._store.delete_recursive(self._path)
             self._is_new_session = False
         await self._store.put(self._path, _codec.encode(self.instance), ephemeral=True)
@@ -81,8 +81,8 @@ class Registration:
         self._is_new_session |= is_new
         return is_new
 
-    def tell_reached(self, since_ms: int | None) -> None:
-        """Have the entry say since when this server reaches the store; None: it does not."""
+    def report_reached(self, since_ms: int | None) -> None:
+        """Make the entry say since when this server reaches the store; None: it does not."""
         if self.instance.is_stopping:
             return
         self.instance = replace(self.instance, reaches_store_since_ms=since_ms)
@@ -101,14 +101,14 @@ class Registration:
             self._following.wake()
 
     def renew(self, since_ms: int) -> None:
-        """Have the entry say that this server is there anew since a time, in ms since 1970."""
+        """Make the entry say that this server registered again at a time, in ms since 1970."""
         self.instance = replace(self.instance, since_ms=since_ms)
         self._following.wake()
 
     async def retire(self) -> None:
-        """Make the entry say that this server is not to lead anything any more.
+        """Make the entry say that this server should no longer lead anything.
 
-        When this returns, the others can know it, unless the metadata store is away.
+        When this returns, the others can see that, unless the metadata store is away.
         """
         if not self.instance.is_stopping:
             self.instance = replace(self.instance, is_stopping=True, reaches_store_since_ms=None)
@@ -117,11 +117,11 @@ class Registration:
                     await self._put()
 
     async def withdraw(self) -> None:
-        """Register no more, and take the entry away, unless the metadata store is away."""
+        """Stop registering, and delete the entry, unless the metadata store is away."""
         await self.close()
         with suppress(TmsError):
             await self._store.delete_recursive(self._path)
 
     async def close(self) -> None:
-        """Register no more. The entry goes with the session."""
+        """Stop registering. The entry ends with the session."""
         await self._following.close()

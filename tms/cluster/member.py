@@ -1,17 +1,16 @@
-"""One server's part in a lease: it stands by, claims the lease when that is free, and leads.
+"""One server's part in a lease: it follows, claims the lease when that is free, and leads.
 
-1. At any time one server at most has its services open, or may still write: see `lease.py`.
-2. A server that cannot renew in time, by its own clock, or whose session was lost, leads no more
-   from that moment on. If nobody has claimed the lease in the meantime, it continues once a renewal
-   succeeds. If somebody has, or the store shows a later leader, it closes its services and stands
-   by again.
-3. One that stops closes its services first, and then gives the lease back, so that the next one
+1. At any time at most one server has its services open, or may still write: see `lease.py`.
+2. A server that cannot renew in time, by its own clock, or whose session was lost, stops leading at
+   that moment. If nobody claims the lease in the meantime, it continues once a renewal succeeds. If
+   somebody does, or the store shows a later leader, it closes its services and follows again.
+3. A server that stops closes its services first, and then releases the lease, so that the next one
    need not wait.
-4. One that does not reach the store neither claims the lease nor keeps it while another reaches
-   the store: see `reach.py`.
+4. A server that does not reach the store neither claims the lease nor keeps it while another one
+   reaches the store: see `reach.py`.
 5. If all servers stop, the last one frees the store: see `departure.py`.
 
-A store has one lease, or one for each of its shards (`shard_members.py`), which go one by one.
+A store has one lease, or one for each of its shards (`shard_members.py`), each independent.
 """
 
 import asyncio
@@ -36,14 +35,14 @@ from tms.metadata.patience import once_reached
 
 RETRY_S = 1.0
 _LOOK_LATER_S = 0.01
-"""How long after its end a lease is looked at."""
+"""The delay after the end of a lease until it is read."""
 
 Lead = Callable[[Lease], AbstractAsyncContextManager[object]]
-"""Opens the services under a lease, and closes them; raises `TmsError` where they cannot open."""
+"""Opens the services under a lease, and closes them; raises `TmsError` if they cannot be opened."""
 OnLeader = Callable[[str | None, str], None]
-"""Is told the address of the leader that serves and its boot, None where there is none."""
+"""Called with the address of the serving leader and its boot; None if there is none."""
 MayClaim = Callable[[float], bool]
-"""Says whether this server may claim a lease that has been free for so many seconds."""
+"""Returns whether this server may claim a lease that has been free for a number of seconds."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,10 +60,10 @@ class Member:
         may_claim: MayClaim | None = None,
         free: Free | None = None,
     ) -> None:
-        """Take part as who is present, from `open` on.
+        """Take part as the server of `presence`, from `open` on.
 
-        `of_store` names what all servers of the cluster share. The lease is at `path`; without
-        `may_claim` it is claimed at once when it is free.
+        `of_store` names the store that the cluster shares. The lease is at `path`; without
+        `may_claim` it is claimed as soon as it is free.
         """
         self._presence = presence
         self._time, self._clock = presence.time, presence.clock
@@ -85,43 +84,43 @@ class Member:
         )
         self.role = Role.STANDBY
         self.failure: TmsError | None = None
-        """The error that ended this server's latest turn; None: none did, or it leads again."""
+        """The error that ended this server's latest turn; None if none did, or it leads again."""
         self._pauses: dict[type[TmsError], RareLog] = {}
         self._holding: Holding | None = None
         """The lease, while this server has it."""
         self._last: LeaseRecord | None = None
-        """The lease as it was read last, of whomever; also where it was deleted since."""
+        """The lease as last read, whoever has it, even if it was deleted since."""
         self._sighting = Sighting(self._clock)
         self._free_from_s: float | None = None
-        """Since when the lease is known to be free; None: it is not."""
-        self.ran_out: LeaseRecord | None = None
-        """The latest lease that was seen to have run out, and was not given back."""
+        """Since when the lease is known to be free; None if it is not."""
+        self.expired: LeaseRecord | None = None
+        """The latest lease that was seen to expire without being released."""
         self.followed_token = 0
-        """The latest token under which another server was seen to serve."""
+        """The latest token under which another server was seen serving."""
         self._failed_token = 0
-        """The token of the latest turn, if an error has ended it; 0: none has."""
-        self._token_known = 0
-        """The greatest that the store has seen, where the lease says nothing of that."""
+        """The token of the latest turn, if an error has ended it; 0 if none has."""
+        self._greatest_token = 0
+        """The greatest token that the store has seen, if there is no lease to show it."""
         self._news = asyncio.Event()
         presence.watch.on_reached.append(self._news.set)
         self._stopping = asyncio.Event()
         self._turn_ends = asyncio.Event()
-        """Set when this server is to lead no more, be it that it stops or steps down."""
+        """Set when this server should stop leading, to stop or to step down."""
         self._running: asyncio.Task[None] | None = None
         observing = self._store.observe(self._hear, path)
         self._stops = [observing, self._store.observe_session(self._happen)]
         self._on_leader: OnLeader = _nobody
 
     async def open(self, lead: Lead, on_leader: OnLeader) -> None:
-        """Register and take part: lead by `lead`, and tell `on_leader` who leads.
+        """Register and take part: lead by `lead`, and report the leader to `on_leader`.
 
-        Raises as `Presence.enter`, and `ValueError` for another's cluster.
+        Raises as `Presence.enter` does, and `ValueError` for the cluster of another store.
         """
         self._open_services, self._on_leader = lead, on_leader
-        found = await once_reached(self._read)
-        if found is not None and found[0].store != self._own.store:
+        read = await once_reached(self._read)
+        if read is not None and read[0].store != self._own.store:
             raise ValueError(
-                f"the cluster is on the store {found[0].store!r}, not on {self._own.store!r}: give "
+                f"the cluster is on the store {read[0].store!r}, not on {self._own.store!r}: give "
                 "each store a metadata path of its own"
             )
         await self._presence.enter()
@@ -135,17 +134,17 @@ class Member:
 
     @property
     def has_failed_last(self) -> bool:
-        """Whether this server could not lead, and no other was seen to serve since."""
+        """Whether this server could not lead, and no other was seen serving since."""
         return self._failed_token > self.followed_token
 
     async def state(self) -> ClusterState:
-        """Return how the cluster stands, as one moment has it. Raises `Unavailable`.
+        """Return the state of the cluster at one moment. Raises `Unavailable`.
 
-        This server leads only if the lease that was read is its own, and is held now.
+        It says that this server leads only if the lease read is its own, and is held now.
         """
         instances = await instances_of(self._store)
-        found = await self._read()
-        record = None if found is None or found[0].is_released else found[0]
+        read = await self._read()
+        record = None if read is None or read[0].is_released else read[0]
         holding = self._holding
         is_held = record is not None and holding is not None and holding.is_of(record)
         return ClusterState(
@@ -157,12 +156,12 @@ class Member:
         )
 
     def findings(self) -> Sequence[Finding]:
-        """Return which servers are unreachable."""
+        """Return findings about unreachable servers."""
         return self._presence.peers.findings()
 
     @property
     def seen(self) -> LeaseRecord | None:
-        """The lease as this server knows it; None if nobody holds it."""
+        """The lease as this server last saw it; None if nobody holds it."""
         if self._holding is not None:
             return self._holding.record
         record = self._last
@@ -170,23 +169,23 @@ class Member:
 
     @property
     def is_stepping_down(self) -> bool:
-        """Whether this server has the lease, and is about to give it back."""
+        """Whether this server has the lease, and is about to release it."""
         return self._holding is not None and self._turn_ends.is_set()
 
     def step_down(self) -> None:
-        """Give the lease back once the services are closed, and follow; nothing if it is not held.
+        """Release the lease once the services are closed, and follow; do nothing if it is not held.
 
-        Whether this server claims it again is for `may_claim` to say.
+        `may_claim` decides whether this server claims it again.
         """
         if self._holding is not None:
             self._turn_ends.set()
 
     def look_now(self) -> None:
-        """Look at the lease soon, because something else has changed."""
+        """Read the lease soon, because something else has changed."""
         self._news.set()
 
     async def close(self) -> None:
-        """Lead no more, give the lease back, and take no more part."""
+        """Stop leading, release the lease, and stop taking part."""
         self._stopping.set()
         await self._presence.retire()
         self._turn_ends.set()
@@ -203,11 +202,11 @@ class Member:
         self._news.set()
 
     def _happen(self, event: SessionEvent) -> None:
-        """Hear that the metadata store is not reached, or is again."""
+        """Receive an event of the session with the metadata store."""
         if event is SessionEvent.SESSION_LOST and self._holding is not None:
             self._holding.lease.suspend()
         if event in (SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST):
-            self._sighting.begin_anew()
+            self._sighting.restart()
         else:
             self._news.set()
             if self._holding is not None:
@@ -223,8 +222,8 @@ class Member:
             raise ValueUnreadable(path=self._path, reason=str(error)) from error
 
     async def _record(self) -> LeaseRecord | None:
-        found = await self._read()
-        return None if found is None else found[0]
+        read = await self._read()
+        return None if read is None else read[0]
 
     async def _run(self) -> None:
         while not self._stopping.is_set():
@@ -233,29 +232,31 @@ class Member:
                 if claimed is not None:
                     await self._hold(*claimed)
             except TmsError as error:
-                told = RareLog(_log, f"pauses in the cluster of {self._own.store}", logging.WARNING)
-                self._pauses.setdefault(type(error), told).add(error)
-                self._token_known = max(self._token_known, error.detail.get("later_token", 0))
+                pauses = RareLog(
+                    _log, f"pauses in the cluster of {self._own.store}", logging.WARNING
+                )
+                self._pauses.setdefault(type(error), pauses).add(error)
+                self._greatest_token = max(self._greatest_token, error.detail.get("later_token", 0))
                 self._tell(None)
                 await self._pause(RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311  no secret
 
     async def _follow(self) -> tuple[LeaseRecord, int, Lease, float] | None:
-        """Return a lease that was claimed, with its version and how long to wait; None: stop."""
+        """Return a claimed lease, with its version and how long to wait; None to stop."""
         while not self._stopping.is_set():
             self._news.clear()
-            found = await self._read()
+            read = await self._read()
             version = NEW
             seen = None
-            if found is not None:
-                self._last, version = found[0], found[1].stat.version
-                seen = found[1].stat.created_revision, version
+            if read is not None:
+                self._last, version = read[0], read[1].stat.version
+                seen = read[1].stat.created_revision, version
             record = self._last
             if record is not None:
                 self._sighting.see(seen, record.lease_s)
-            if record is None or self._sighting.has_run_out(record):
+            if record is None or self._sighting.has_expired(record):
                 self._tell(None)
                 if record is not None and not record.is_released:
-                    self.ran_out = record
+                    self.expired = record
                 if self._may_claim(self._free_for_s()) and await self._presence.watch.may_claim():
                     claimed = await self._claim(record, version)
                     if claimed is not None:
@@ -280,10 +281,10 @@ class Member:
     async def _claim(
         self, old: LeaseRecord | None, version: int
     ) -> tuple[LeaseRecord, int, Lease, float] | None:
-        token = max(0 if old is None else old.token, self._token_known) + 1
+        token = max(0 if old is None else old.token, self._greatest_token) + 1
         wait_s = self._sighting.claim_wait_s(old)
         self._sighting.set_time(self._time, old)
-        # Until this one serves, whoever follows it has to wait for the leader before it too.
+        # Until this server serves, its successor must also wait for the leader before it.
         after_ms = 0 if old is None else old.keys_until_ms
         until_ms = ceiling_ms(max(self._time.now_ms(), after_ms + 1), self._own.lease_s)
         record = replace(
@@ -298,7 +299,7 @@ class Member:
         try:
             stat = await self._store.put(self._path, lease_codec.encode(record), version)
         except BadVersion:
-            return None  # somebody else was quicker, or the leader is back
+            return None  # another server was faster, or the leader is back
         ceilings = {"keys_after_ms": after_ms, "keys_until_ms": until_ms}
         lease = Lease(token, record.lease_s, self._clock, sent_s, **ceilings)
         _log.info("taking over %s, with token %d", self._own.store, token)
@@ -342,9 +343,9 @@ class Member:
             holding.may_end.set()
             self.role, self._holding = Role.STANDBY, None
             self._free_from_s = self._clock.now_s()
-        # Renewed until here: the services are closed. Where they failed, something of them may be
-        # under way yet, and where they were never open, something of the leader before; then the
-        # lease runs out, and the next one waits.
+        # Renewed until here: the services are closed. If they failed, they may still have calls in
+        # progress; if they were never open, the previous leader may. Then the lease expires, and
+        # the next leader waits.
         lease.end()
         error = leading.exception()
         if error is not None:
@@ -356,13 +357,13 @@ class Member:
         leading.result()
 
     async def _lead(self, holding: Holding, wait_s: float) -> bool:
-        """Lead until that may end; return whether it had come to that before."""
+        """Lead until that may end; return whether it was ended before the services opened."""
         if wait_s:
             _log.warning("waiting %.1f s, until no write of the last leader can arrive", wait_s)
             await unless(holding.may_end, asyncio.sleep(wait_s))
         if holding.may_end.is_set():
             return False
-        assert self._open_services is not None, "nothing is led before it is open"
+        assert self._open_services is not None, "open the member before it leads"
         async with self._open_services(holding.lease):
             self.role, self.failure, self._failed_token = Role.LEADER, None, 0
             holding.serve(self._own.fence_s)
@@ -371,11 +372,11 @@ class Member:
         return True
 
     async def _forward_until(self, closed: "asyncio.Task[bool]") -> None:
-        """Return when the services are closed, which may take long; meanwhile tell who leads."""
+        """Return when the services are closed, which may take long; report leaders until then."""
         while not closed.done():
             with suppress(TmsError):
-                found = await self._read()
-                record = None if found is None else found[0]
+                read = await self._read()
+                record = None if read is None else read[0]
                 is_own = record is None or record.holder == self._own.holder
                 self._tell(None if is_own else record)
             await asyncio.wait({closed}, timeout=self._own.lease_s / RENEWALS)
@@ -392,9 +393,9 @@ class Member:
 
 
 def _always(_: float) -> bool:
-    """Let this server claim a lease at once."""
+    """Allow a claim at once."""
     return True
 
 
 def _nobody(_: str | None, __: str) -> None:
-    """Tell nobody."""
+    """Report to nobody."""

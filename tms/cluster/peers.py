@@ -1,9 +1,9 @@
-"""Which servers of a cluster reach each other at the addresses that they advertise.
+"""Finds out which servers of a cluster reach each other at their advertised addresses.
 
-1. Each server asks all others at their addresses, from when they register on, and says in its entry
-   which of them have not answered for `SILENT_LEASES`. An answer of another process does not count.
-2. A server that more than half of the others do not reach is unreachable: it is to lead nothing,
-   unless all are.
+1. Each server sends requests to all registered others, and records in its entry which of them have
+   not answered for `SILENT_LEASES`. An answer of another process does not count.
+2. A server that more than half of the others do not reach is unreachable: it should lead nothing,
+   unless all servers are.
 """
 
 import asyncio
@@ -23,27 +23,27 @@ _EVERY_LEASES = 0.25
 _ASKED_S_MAX = 5.0
 
 Ask = Callable[[Instance], Awaitable[bool]]
-"""Asks a server at its address; returns whether it answers. Raises whatever it likes if not."""
+"""Sends a request to a server's address; returns whether it answers. May raise any error if not."""
 
 _log = logging.getLogger(__name__)
 
 
 def unreachable_of(instances: Collection[Instance]) -> set[int]:
-    """Return the servers that more than half of the others do not reach; nobody if all are so."""
+    """Return the servers that more than half of the others do not reach; none if that is all."""
     ids = {each.id for each in instances if not each.is_stopping}
-    found = set()
+    unreachable = set()
     for instance in ids:
         others = [each for each in instances if each.id in ids and each.id != instance]
         missing = sum(instance in each.unreached_servers for each in others)
         if 2 * missing > len(others):
-            found.add(instance)
-    return found if found != ids else set()
+            unreachable.add(instance)
+    return unreachable if unreachable != ids else set()
 
 
 async def check_address(own: Instance, instances: Collection[Instance], ask: Ask) -> None:
     """Raise `ValueError` if another server answers at a server's address.
 
-    If it does not answer, it may be the same one before it was started again.
+    If it does not answer, it may be this server before a restart.
     """
     for other in instances:
         if other.id != own.id and other.address == own.address and not other.is_stopping:
@@ -60,7 +60,7 @@ async def check_address(own: Instance, instances: Collection[Instance], ask: Ask
 
 
 class PeerWatch:
-    """One server's questions to the others. Used from one event loop."""
+    """One server's checks of the others. Used from one event loop."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class PeerWatch:
         lease_s: float,
         clock: LeaseClock,
     ) -> None:
-        """Ask from `open` on; `registration` says who does not answer."""
+        """Check from `open` on; `registration` records the servers that do not answer."""
         self._ask = ask
         self._metadata = metadata
         self._registration = registration
@@ -84,23 +84,23 @@ class PeerWatch:
         self._watching: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin."""
+        """Start checking."""
         self._watching = supervised("asking the other servers", self._watch)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop checking."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
 
     @property
     def unreachable(self) -> set[int]:
-        """The servers that most others do not reach, as they were read last."""
+        """The servers that most others do not reach, as last read."""
         return unreachable_of(self._instances)
 
     @property
     def is_to_yield(self) -> bool:
-        """Whether most others do not reach this server, and one that is reached could lead."""
+        """Whether most others do not reach this server, and a reachable one could lead."""
         unreachable = self.unreachable
         return self._registration.instance.id in unreachable and any(
             each.reaches_store_since_ms is not None
@@ -110,11 +110,11 @@ class PeerWatch:
 
     @property
     def unreached(self) -> int:
-        """How many servers this one does not reach."""
+        """The number of servers that this one does not reach."""
         return len(self._registration.instance.unreached_servers)
 
     def findings(self) -> list[Finding]:
-        """Return which servers are unreachable."""
+        """Return findings about unreachable servers."""
         unreachable = self.unreachable
         return [
             Finding(
@@ -160,6 +160,6 @@ class PeerWatch:
             return False
 
 
-async def everybody(_: Instance) -> bool:
-    """Say that each server is reached."""
+async def reaches_all(_: Instance) -> bool:
+    """Count every server as reached."""
     return True

@@ -1,7 +1,6 @@
-"""One server's presence in its cluster: its entry among the others, and its looks at the store.
+"""One server's presence in its cluster: its entry, and its checks of the store and of others.
 
-A process has one, for all the leases that it takes part in. It is there from the first `enter` to
-the last `leave`.
+A process has one for all its leases, from the first `enter` to the last `leave`.
 """
 
 from functools import partial
@@ -9,7 +8,7 @@ from functools import partial
 from tms.cluster.agreement import check_agreement
 from tms.cluster.instances import Registration, instances_of
 from tms.cluster.lease import LeaseClock, SteadySeconds
-from tms.cluster.peers import Ask, PeerWatch, check_address, everybody
+from tms.cluster.peers import Ask, PeerWatch, check_address, reaches_all
 from tms.cluster.store_watch import Look, StoreWatch
 from tms.core.runtime.clock import Clock, SystemClock
 from tms.core.services.cluster import Instance
@@ -27,15 +26,14 @@ class Presence:
         *,
         lease_s: float,
         look: Look,
-        ask: Ask = everybody,
+        ask: Ask = reaches_all,
         clock: LeaseClock | None = None,
         time: Clock | None = None,
     ) -> None:
-        """Be there as `instance`; `store` stays open.
+        """Be present as `instance`; `store` stays open.
 
-        `look` finds out whether this server reaches the store that the cluster shares, and `ask`
-        whether it reaches another server. Leases last
-        for `lease_s` seconds by `clock`; keys go by `time`.
+        `look` checks whether this server reaches the shared store, and `ask` whether it reaches
+        another server. Leases last for `lease_s` seconds by `clock`; keys use `time`.
         """
         self.time: Clock = time or SystemClock()
         self.clock: LeaseClock = clock or SteadySeconds(self.time)
@@ -55,7 +53,7 @@ class Presence:
         return self.registration.instance
 
     async def enter(self) -> None:
-        """Register and look, unless that was done; waits for a metadata store that is away.
+        """Register and start the checks, unless done; wait for an unreachable metadata store.
 
         Raises `MetadataClosed`, and `ValueError` if this server's settings contradict those of
         another one, or another one answers at its address.
@@ -74,11 +72,11 @@ class Presence:
         self._entered += 1
 
     async def retire(self) -> None:
-        """Have the others know that this server is not to lead anything any more."""
+        """Announce that this server should no longer lead anything."""
         await self.registration.retire()
 
     async def leave(self) -> None:
-        """Be there no more, if nobody else has entered."""
+        """Leave, if no other user of this presence remains."""
         self._entered -= 1
         if self._entered == 0:
             await self.peers.close()

@@ -1,27 +1,28 @@
 """One server's part in the leases of a store's shards: which it claims, and which it gives back.
 
 1. Each shard has a lease of its own, and a `Member` for it. No server controls the others: each
-   computes `balanced` from what it sees. If two see differently, the leases decide, and a shard
-   moves once too often.
-2. A free shard is claimed at once by whom `balanced` names, and by others if it has been free for
-   half of a lease. A server that stops says so first, so that others are named for its shards.
-   Nobody claims within `SETTLING_S` of registering, so that servers that are started together
-   share.
-3. A server gives a shard back if another has been named for it for `move_delay_s` without a break,
-   or at once if an operator wishes that, or if most other servers do not reach this one. All other
-   shards must be served then, except those that several servers could not open, and it moves one at
-   a time. One that comes back because the other server could not serve it is not moved to that
-   server again for `FIRST_S`, and for twice as long each time, `REST_S` at most, unless wishes have
+   computes `balanced` from what it sees. If two see different things, the leases decide, and a
+   shard may move once too often.
+2. A free shard is claimed at once by the server that `balanced` names, and by others once it has
+   been free for half of a lease. A server that stops announces that first, so that others are named
+   for its shards. No server claims within `SETTLING_S` of registering, so that servers that start
+   together share the shards.
+3. A server gives a shard back if another one has been named for it for `move_delay_s` without a
+   break, or at once if an operator wishes so, or if most other servers do not reach this one. All
+   other shards must be served then, except those that several servers could not open, and it moves
+   one at a time. If the other server cannot serve the shard and it returns, it is not moved to that
+   server again for `FIRST_S`, then twice as long each time, at most `REST_S`, unless wishes have
    changed.
 4. A server that found a shard damaged, or of an unknown format, does not claim it for `REST_S`,
    unless a new wish names that server.
-5. A server counts as live if it reaches the store, is reached by the others
-   (`tms.cluster.peers`), and holds a lease or is not suspected
-   (`tms.cluster.suspicions`). One that is suspected gets no free shard.
-6. A server that could not open a shard says so in its entry, and claims it again only if no other
-   does. If several could not open it, it does not count in the balance until one serves it.
-7. A single shard is the whole store, with the lease of that. There is nothing to share, and nobody
-   can wish who tries it again: so 2's `SETTLING_S` and 4's `REST_S` are 0.
+5. A server counts as live if it reaches the store, is reached by the others (`tms.cluster.peers`),
+   and holds a lease or is not suspected (`tms.cluster.suspicions`). A suspected server gets no free
+   shard.
+6. A server that could not open a shard records that in its entry, and claims it again only if no
+   other does. A shard that several servers could not open does not count in the balance until one
+   serves it.
+7. A single shard is the whole store, with the store's lease. There is nothing to share, and no wish
+   can name a server: so `SETTLING_S` of 2 and `REST_S` of 4 are 0.
 """
 
 import asyncio
@@ -54,13 +55,14 @@ LeadShard = Callable[[int, Lease], AbstractAsyncContextManager[object]]
 FreeShard = Callable[[int, int], object]
 """Frees a shard from its leaders up to a token, as `tms.cluster.member.Free` does."""
 OnShardLeader = Callable[[int, str | None, str], None]
-"""Is told of a shard the address of the leader that serves and its boot, None if there is none."""
+"""Called with a shard, and its serving leader's address and boot; None if there is none."""
 
 
 class MoveCause(StrEnum):
     """Why a shard gets another leader.
 
-    If its lease ran out, the new leader tells it. Else it is told by the leader that gives it back.
+    If its lease expired, the new leader reports the cause. Otherwise the leader that gives it back
+    does.
     """
 
     RAN_OUT = "ran_out"
@@ -70,7 +72,7 @@ class MoveCause(StrEnum):
 
 
 OnMoved = Callable[[MoveCause], object]
-"""Is told of each shard that gets another leader."""
+"""Called for each shard that gets another leader."""
 
 
 class _GivenBack(NamedTuple):
@@ -78,13 +80,13 @@ class _GivenBack(NamedTuple):
 
     at_s: float
     wishes_version: int
-    """The version of the wishes then."""
+    """The version of the wishes at that time."""
     token: int
     """The token under which this server had led it."""
     to: tuple[int, int]
-    """The server that was to lead it, and when that had registered."""
+    """The server that should lead it, and when that one registered."""
     rest_s: float
-    """How long it is not moved to the same server again if that does not serve it."""
+    """How long it is not moved to that server again if that one does not serve it."""
 
 
 class _Damage(NamedTuple):
@@ -111,9 +113,9 @@ class ShardMembers:
         settling_s: float = SETTLING_S,
         rest_s: float = REST_S,
     ) -> None:
-        """Take part as who is present from `open` on, in the shards of what servers share.
+        """Take part as the server of `presence`, from `open` on, in the shards of `of_store`.
 
-        `free` is as `Member` has it, for a shard.
+        `free` is that of `Member`, for a shard.
         """
         self._on_moved = on_moved
         is_one = sharding.shards == 1
@@ -134,26 +136,26 @@ class ShardMembers:
             for shard in range(sharding.shards)
         ]
         self._named: Mapping[int, int] = {}
-        """The instance that is to lead each shard, as it was computed last."""
+        """The instance that should lead each shard, as last computed."""
         self._wishes: Mapping[int, int] = {}
         self._wishes_version = 0
         self._opened_s = 0.0
         self._suspicions = Suspicions(rest_s)
-        self._unwanted_from_s: dict[int, float] = {}
-        """Since when another is named for a shard that this server leads."""
+        self._misplaced_from_s: dict[int, float] = {}
+        """Since when another server is named for a shard that this one leads."""
         self._given_back: dict[int, _GivenBack] = {}
         self._damages: dict[int, _Damage] = {}
         self._registered_ms: Mapping[int, int] = {}
-        """When each server registered, as it was read last."""
+        """When each server registered, as last read."""
         self._sick: Collection[int] = ()
-        """The shards that several servers could not open, as it was read last."""
+        """The shards that several servers could not open, as last read."""
         self._sharing: asyncio.Task[None] | None = None
         self._is_due = asyncio.Event()
-        """Set when a shard has become free, for which nobody may be named yet."""
+        """Set when a shard has become free, for which no server may be named yet."""
         presence.watch.on_reached.append(self._is_due.set)
 
     async def open(self, lead: LeadShard, on_leader: OnShardLeader) -> None:
-        """Take part. Raises as `Member.open`."""
+        """Take part. Raises as `Member.open` does."""
         await self._presence.enter()
         self._opened_s = self._presence.clock.now_s()
         for shard, member in enumerate(self._members):
@@ -162,7 +164,7 @@ class ShardMembers:
         self._sharing = supervised("sharing the shards", self._share)
 
     async def close(self) -> None:
-        """Give all shards back at once, and take no more part."""
+        """Give all shards back at once, and stop taking part."""
         if self._sharing is not None:
             self._sharing.cancel()
             await asyncio.gather(self._sharing, return_exceptions=True)
@@ -176,16 +178,16 @@ class ShardMembers:
     def _lead(
         self, shard: int, lead: LeadShard, lease: Lease
     ) -> AbstractAsyncContextManager[object]:
-        before = self._members[shard].ran_out
+        before = self._members[shard].expired
         own = self._presence.instance.id
         if before is not None and before.token == lease.token - 1 and before.holder != own:
             self._on_moved(MoveCause.RAN_OUT)
         return lead(shard, lease)
 
-    # What there is.
+    # The state, and findings about it.
 
     async def state(self) -> ClusterState:
-        """Return how the cluster stands. Raises `Unavailable`."""
+        """Return the state of the cluster. Raises `Unavailable`."""
         if self._sharding.shards == 1:
             return await self._members[0].state()
         instances = await instances_of(self._presence.store)
@@ -201,11 +203,11 @@ class ShardMembers:
         )
 
     def findings(self) -> Sequence[Finding]:
-        """Return which servers are unreachable."""
+        """Return findings about unreachable servers."""
         return self._presence.peers.findings()
 
     def count(self, standing: ShardStanding) -> int:
-        """Return how many shards stand so, as this server knows it."""
+        """Return how many shards have this standing, as this server sees them."""
         shards = range(self._sharding.shards)
         return sum(self._state_of(shard).state is standing for shard in shards)
 
@@ -223,18 +225,18 @@ class ShardMembers:
         return ShardState(shard=shard, leader=leader, token=token, state=standing, wish=wish)
 
     async def wish(self, changes: Mapping[int, int | None]) -> Mapping[int, int]:
-        """Wish that servers lead shards, None: whoever it is to be. Return all wishes.
+        """Pin shards to servers; None lets the balance choose again. Return all wishes.
 
         Raises `Unavailable`, `InvalidRequest` (invalid_wish).
         """
-        known = [each.id for each in await instances_of(self._presence.store)]
+        registered = [each.id for each in await instances_of(self._presence.store)]
         for shard, instance in changes.items():
             assert 0 <= shard < self._sharding.shards
-            if instance is not None and instance not in known:
-                raise InvalidRequest("invalid_wish", instance=instance, expected=known)
+            if instance is not None and instance not in registered:
+                raise InvalidRequest("invalid_wish", instance=instance, expected=registered)
         return await change_wishes(self._presence.store, changes)
 
-    # Who is to lead.
+    # Choosing leaders.
 
     def _may_claim(self, shard: int, free_s: float) -> bool:
         settled_s = self._presence.clock.now_s() - self._opened_s - self._settling_s
@@ -250,18 +252,18 @@ class ShardMembers:
         return min(free_s, settled_s) >= self._presence.lease_s / 2
 
     def _is_damaged(self, shard: int) -> bool:
-        """Whether this server found a shard damaged, and is not to try again yet."""
+        """Whether this server found a shard damaged, and should not try again yet."""
         member, now_s = self._members[shard], self._presence.clock.now_s()
         if not isinstance(member.failure, StoreCorrupt | StoreFormatUnknown):
             self._damages.pop(shard, None)
             return False
-        known = self._damages.get(shard)
-        if known is None or known.token != member.failed_token:
-            known = _Damage(member.failed_token, now_s, self._wishes_version)
-            self._damages[shard] = known
+        damage = self._damages.get(shard)
+        if damage is None or damage.token != member.failed_token:
+            damage = _Damage(member.failed_token, now_s, self._wishes_version)
+            self._damages[shard] = damage
         is_wished = self._wishes.get(shard) == self._presence.instance.id
-        is_tried_again = is_wished and known.wishes_version != self._wishes_version
-        return not is_tried_again and now_s - known.at_s < self._damaged_s
+        is_tried_again = is_wished and damage.wishes_version != self._wishes_version
+        return not is_tried_again and now_s - damage.at_s < self._damaged_s
 
     async def _share(self) -> None:
         while True:
@@ -270,7 +272,7 @@ class ShardMembers:
             await unless(self._is_due, asyncio.sleep(self._presence.lease_s / RENEWALS))
 
     async def _look(self) -> None:
-        own = self._presence.instance  # the entry may say less yet
+        own = self._presence.instance  # the entry may be older
         instances = [
             own if each.id == own.id else each for each in await instances_of(self._presence.store)
         ]
@@ -290,7 +292,7 @@ class ShardMembers:
             self._presence.clock.now_s(),
             self._registered_ms,
             seen,
-            {n: each.ran_out for n, each in enumerate(self._members) if each.ran_out is not None},
+            {n: each.expired for n, each in enumerate(self._members) if each.expired is not None},
             self._sick,
         )
         holders = {shard: record.holder for shard, record in seen.items()}
@@ -324,14 +326,14 @@ class ShardMembers:
         self._give_back(seen)
 
     def _give_back(self, seen: Mapping[int, LeaseRecord]) -> None:
-        """Step down from one shard at most that another server is to lead."""
+        """Step down from at most one shard that another server should lead."""
         now_s, own = self._presence.clock.now_s(), self._presence.instance.id
         unwanted = {
-            shard: self._unwanted_from_s.get(shard, now_s)
+            shard: self._misplaced_from_s.get(shard, now_s)
             for shard, record in seen.items()
             if record.holder == own and self._named.get(shard, own) != own
         }
-        self._unwanted_from_s = unwanted
+        self._misplaced_from_s = unwanted
         is_served = all(
             shard in self._sick or (shard in seen and seen[shard].is_serving)
             for shard in range(self._sharding.shards)
@@ -369,7 +371,7 @@ class ShardMembers:
         return self._presence.clock.now_s() - before.at_s >= before.rest_s
 
     def _target(self, shard: int) -> tuple[int, int]:
-        """Return the server that is to lead a shard, and when it registered."""
+        """Return the server that should lead a shard, and when it registered."""
         instance = self._named[shard]
         return instance, self._registered_ms[instance]
 
@@ -377,10 +379,10 @@ class ShardMembers:
 def _unopened_by(
     instances: Sequence[Instance], seen: Mapping[int, LeaseRecord]
 ) -> dict[int, Collection[int]]:
-    """Return the shards that nobody serves and servers could not open, each with these servers."""
-    found: dict[int, list[int]] = {}
+    """Return the unserved shards that servers could not open, each with these servers."""
+    unopened: dict[int, list[int]] = {}
     for each in instances:
         for shard in each.unopened_shards:
             if shard not in seen or not seen[shard].is_serving:
-                found.setdefault(shard, []).append(each.id)
-    return dict(sorted(found.items()))
+                unopened.setdefault(shard, []).append(each.id)
+    return dict(sorted(unopened.items()))

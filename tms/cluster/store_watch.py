@@ -1,7 +1,7 @@
-"""Looks at the store all along, tells the others since when it is reached, and asks them.
+"""Checks the store all the time, and exchanges with other servers since when it is reached.
 
-Each look is one read with a short time limit of its own, in a thread of its own.
-`tms.cluster.reach` decides by the answers.
+Each check is one read with a short time limit, in a thread of its own. `tms.cluster.reach` decides
+by the answers.
 """
 
 import asyncio
@@ -18,19 +18,20 @@ from tms.core.runtime.supervision import supervised
 from tms.metadata.interface import MetadataStore
 
 Look = Callable[[], object]
-"""Reads something of the store, and raises `TmsError` if it is not reached. Blocks; the time limit
-of `look_s_max` is its own, too."""
+"""Reads something from the store, and raises `TmsError` if it is not reached. Blocks; must itself
+obey the time limit `look_s_max`.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 def look_s_max(lease_s: float) -> float:
-    """Return how long a look may take, in seconds."""
+    """Return how long a check may take, in seconds."""
     return lease_s / RENEWALS
 
 
 class StoreWatch:
-    """One server's looks at the store. Used from one event loop."""
+    """One server's checks of the store. Used from one event loop."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class StoreWatch:
         clock: LeaseClock,
         time: Clock,
     ) -> None:
-        """Look from `open` on; `registration` tells the others what is found."""
+        """Check from `open` on; `registration` shows the result to the others."""
         self._look = look
         self._metadata = metadata
         self._registration = registration
@@ -51,17 +52,17 @@ class StoreWatch:
         self._reach = StoreReach(lease_s)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tms-look")
         self._has_given_up = False
-        """Whether this server gave a lease up, and has not registered anew since."""
+        """Whether this server gave up a lease, and has not registered again since."""
         self._watching: asyncio.Task[None] | None = None
         self.on_reached: list[Callable[[], None]] = []
         """Called when the store is reachable after it was not."""
 
     def open(self) -> None:
-        """Begin."""
+        """Start checking."""
         self._watching = supervised("looking at the store", self._watch)
 
     async def close(self) -> None:
-        """Look no more; a look that is under way ends by itself."""
+        """Stop checking; a check in progress ends by itself."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
@@ -84,7 +85,7 @@ class StoreWatch:
             reach.failed(sent_s, self._clock.now_s())
             if not was_failing:
                 _log.warning("the store is unreachable: %s", error or "no answer in time")
-                self._registration.tell_reached(None)
+                self._registration.report_reached(None)
             if not isinstance(error, TmsError | TimeoutError):
                 raise
         else:
@@ -94,26 +95,26 @@ class StoreWatch:
                 self._registration.renew(self._time.now_ms())
             if not was_reached:
                 _log.info("the store is reachable")
-                self._registration.tell_reached(self._time.now_ms())
+                self._registration.report_reached(self._time.now_ms())
                 for call in self.on_reached:
                     call()
 
     async def may_claim(self) -> bool:
-        """Return whether this server may claim a lease that is free. Raises `Unavailable`."""
+        """Return whether this server may claim a free lease. Raises `Unavailable`."""
         if self._reach.may_claim(self._clock.now_s()):
             return True
         own = self._registration.instance.id
         return all(each.id == own for each in await instances_of(self._metadata))
 
     async def is_better_elsewhere(self) -> bool:
-        """Return whether this server is to give its lease up, and take note if it is."""
+        """Return whether this server must give up its lease; if so, record it."""
         if self._reach.unserved_from_s is None:
             return False
         own = self._registration.instance.id
         try:
             others = [each for each in await instances_of(self._metadata) if each.id != own]
         except TmsError:
-            return False  # nothing is known of the others
+            return False  # the others are unknown
         reached = any(each.reaches_store_since_ms is not None for each in others)
         now_s = self._clock.now_s()
         if not self._reach.hear(now_s, does_another_reach=reached):

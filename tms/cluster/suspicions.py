@@ -1,13 +1,13 @@
-"""Which servers let a lease run out, because they died or could not open the shard.
+"""Records which servers let a lease expire, because they died or could not open the shard.
 
-1. One is suspected as soon as a lease of its own is seen to have run out. It gets no free shard.
-2. It is trusted again if it registers anew, or serves a shard under a lease that it has claimed
-   since; and after a time, because it may be able to open shards again. That is `FIRST_S`, in
-   which the entry of one that died goes with its session, and twice as long each time until it
-   serves one, but `s_max` at most.
-3. If several servers could not open a shard, the shard is to blame, and none of them is suspected.
+1. A server is suspected as soon as one of its leases expires. It gets no free shard.
+2. It is trusted again if it registers again, or serves a shard under a lease that it has claimed
+   since; and after a time, because it may be able to open shards again. That time is `FIRST_S`, in
+   which the entry of a dead server ends with its session, and doubles each time until the server
+   serves a shard, up to `s_max`.
+3. If several servers could not open a shard, the shard is the cause, and none of them is suspected.
 
-Pure: every server finds it out from what it sees.
+Pure: every server computes it from what it sees.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,26 +23,26 @@ _Turn = tuple[int, int]
 
 class _Suspicion(NamedTuple):
     since_ms: int
-    """When the server had registered."""
+    """When the server registered."""
     until_s: float
     served: frozenset[_Turn]
-    """The turns in which it served then."""
+    """The turns in which it served at that time."""
     shard: int
-    """The shard whose lease ran out."""
+    """The shard whose lease expired."""
 
 
 class Suspicions:
-    """The suspicions of one server, of others and of itself."""
+    """One server's suspicions of others and of itself."""
 
     def __init__(self, s_max: float) -> None:
-        """Suspect nobody yet. Suspicions last for `s_max` seconds at most."""
+        """Suspect nobody yet. Suspicions last at most `s_max` seconds."""
         self._first_s = min(FIRST_S, s_max)
         self._s_max = s_max
         self._suspicions: dict[int, _Suspicion] = {}
         self._next_s: dict[int, float] = {}
-        """How long the next suspicion of a server lasts that has served nothing since its last."""
-        self._ran_out: dict[int, int] = {}
-        """The latest token of each shard that was let run out."""
+        """How long the next suspicion of a server lasts if it has served nothing since the last."""
+        self._expired: dict[int, int] = {}
+        """The latest token of each shard whose lease expired."""
 
     def __contains__(self, instance: int) -> bool:
         """Whether a server is suspected."""
@@ -53,16 +53,16 @@ class Suspicions:
         now_s: float,
         registered_ms: Mapping[int, int],
         seen: Mapping[int, LeaseRecord],
-        ran_out: Mapping[int, LeaseRecord],
+        expired: Mapping[int, LeaseRecord],
         sick: Collection[int] = (),
     ) -> None:
-        """Take note of what is seen now.
+        """Update the suspicions by the present state.
 
-        `registered_ms` are the servers, each with the time when it registered; `seen` the leases of
-        shards that are held, and `ran_out` the latest of each shard that has run out. `sick` are
+        `registered_ms` has the servers, each with the time when it registered; `seen` the leases
+        that are held, by shard, and `expired` the latest expired lease of each shard. `sick` are
         shards that several servers could not open.
         """
-        over = {(shard, record.token) for shard, record in ran_out.items()}
+        over = {(shard, record.token) for shard, record in expired.items()}
         served: dict[int, set[_Turn]] = {}
         for shard, record in seen.items():
             if record.is_serving and (shard, record.token) not in over:
@@ -76,10 +76,10 @@ class Suspicions:
             elif now_s >= before.until_s:
                 del self._suspicions[instance]
         self._next_s = {each: s for each, s in self._next_s.items() if each in registered_ms}
-        for shard, record in ran_out.items():
-            if self._ran_out.get(shard) == record.token:
+        for shard, record in expired.items():
+            if self._expired.get(shard) == record.token:
                 continue
-            self._ran_out[shard] = record.token
+            self._expired[shard] = record.token
             instance = record.holder
             if shard in sick:
                 continue

@@ -1,4 +1,4 @@
-"""Wishes of an operator: which server is to lead which shard. One value of the metadata store."""
+"""An operator's wishes: which server should lead which shard. One value of the metadata store."""
 
 from collections.abc import Mapping
 
@@ -12,15 +12,15 @@ _codec = JsonCodec(dict[int, int])
 
 
 async def wishes_of(store: MetadataStore) -> tuple[dict[int, int], int]:
-    """Return the instance that is wished for each shard, and the version of that; `NEW`: none yet.
+    """Return the instance wished for each shard, and the value's version (`NEW` if there is none).
 
     Raises `Unavailable`, `ValueUnreadable`.
     """
-    found = await store.get(_PATH)
-    if found is None:
+    value = await store.get(_PATH)
+    if value is None:
         return {}, NEW
     try:
-        return _codec.decode(found.value), found.stat.version
+        return _codec.decode(value.value), value.stat.version
     except ValueError as error:
         raise ValueUnreadable(path=_PATH, reason=str(error)) from error
 
@@ -28,7 +28,7 @@ async def wishes_of(store: MetadataStore) -> tuple[dict[int, int], int]:
 async def change_wishes(
     store: MetadataStore, changes: Mapping[int, int | None]
 ) -> Mapping[int, int]:
-    """Wish an instance for some shards, None: none any more. Return all wishes. Raises as above."""
+    """Change the wishes of some shards (None: no wish). Return all wishes. Raises as above."""
     while True:
         wishes, version = await wishes_of(store)
         for shard, instance in changes.items():
@@ -38,5 +38,5 @@ async def change_wishes(
         try:
             await store.put(_PATH, _codec.encode(wishes), version)
         except BadVersion:
-            continue  # somebody else was quicker
+            continue  # another writer was faster
         return wishes

@@ -1,7 +1,7 @@
 """Locks, leader election and counters on any metadata store.
 
-Both locks and leadership are advisory: whoever holds one may have lost it without knowing yet. Each
-carries a fencing token that grows; docs/coordination.md shows how to use it.
+Locks and leadership are advisory: a holder may have lost one without knowing it yet. Each carries a
+fencing token that grows; docs/coordination.md shows how to use it.
 """
 
 from tms.coordination.election import LeaderElection, LeaderState

@@ -1,8 +1,9 @@
-"""Electing one leader of several that want to be: who creates the path's value first.
+"""Elects one leader among several members: the first that creates the path's value.
 
-A member is FOLLOWING while somebody else leads, LEADING when it does, NO_LEADER before and after. A
-leader whose session is lost leads no more from that moment, before the store lets others lead, and
-stands again when there is a session. `listener` is told each change of what it was told last.
+A member is FOLLOWING while another member leads, LEADING while it leads itself, NO_LEADER before
+and after. A leader that loses its session stops leading at that moment, before the store lets
+others lead, and is a candidate again when there is a session. `listener` is called with each new
+state.
 """
 
 import asyncio
@@ -33,12 +34,12 @@ class LeaderElection:
     """One member of the election at a path. `CoordinationService.election` returns it."""
 
     def __init__(self, store: MetadataStore, path: str, listener: Listener | None = None) -> None:
-        """Take no part until `elect`."""
+        """Do not take part until `elect`."""
         self._store = store
         self._path = path
         self._listener = listener
         self._state = LeaderState.NO_LEADER
-        self._told = LeaderState.NO_LEADER
+        self._reported = LeaderState.NO_LEADER
         self._token: int | None = None
         self._content = b""
         self._steal = True
@@ -46,8 +47,7 @@ class LeaderElection:
         self._is_decided = asyncio.Event()
         self._leading = asyncio.Event()
         self._turn = asyncio.Lock()
-        """A lock around start and end, so that an end does not find a lock that the next start
-        took."""
+        """Held during a start or an end, so that an end does not release a later start's lock."""
         self._refusal: RequestError | None = None
         self._following: Following | None = None
 
@@ -63,14 +63,14 @@ class LeaderElection:
 
     @property
     def token(self) -> int | None:
-        """The fencing token of this leadership, None where this member does not lead."""
+        """The fencing token of this leadership, None if this member does not lead."""
         return self._token if self._state is LeaderState.LEADING else None
 
     async def elect(self, content: bytes) -> LeaderState:
-        """Stand for leader from now on; return LEADING or FOLLOWING once it is known which.
+        """Be a candidate from now on; return LEADING or FOLLOWING once that is decided.
 
-        Where this member stands already, its content stays. Raises `MetadataClosed` where it is
-        closed meanwhile, and what the store says of a path or content that it does not take.
+        If this member is already a candidate, its content stays. Raises `MetadataClosed` if it is
+        closed in the meantime, and the store's errors for a path or content that it refuses.
         """
         async with self._turn:
             if self._following is None:
@@ -102,9 +102,9 @@ class LeaderElection:
         return token
 
     async def leader_content(self) -> bytes | None:
-        """Return what the present leader says of himself, None where there is none."""
-        found = await self._store.get(self._path)
-        return None if found is None else found.value
+        """Return the content of the present leader, None if there is none."""
+        value = await self._store.get(self._path)
+        return None if value is None else value.value
 
     async def _unless_closed(self, event: asyncio.Event) -> None:
         following = self._following
@@ -138,10 +138,10 @@ class LeaderElection:
 
     def _become(self, state: LeaderState, token: int | None) -> None:
         if self._following is None or self._session_is_lost:
-            self._token = token  # to be given back, or looked for when there is a session again
+            self._token = token  # released, or searched when there is a session again
             return
         if self._state is LeaderState.LEADING and token != self._token:
-            self._no_leader()  # it was lost in between, though nobody else may have led
+            self._no_leader()  # it was lost in between, although nobody else may have led
         self._state = state
         self._token = token
         if state is LeaderState.LEADING:
@@ -150,7 +150,7 @@ class LeaderElection:
         self._tell()
 
     def _no_leader(self) -> None:
-        """Forget who leads; that a follower does is not worth telling."""
+        """Forget the leader; a follower does not report that."""
         was_leading = self._state is LeaderState.LEADING
         self._state = LeaderState.NO_LEADER
         self._leading.clear()
@@ -159,12 +159,12 @@ class LeaderElection:
             self._tell()
 
     def _tell(self) -> None:
-        if self._listener is None or self._state is self._told:
+        if self._listener is None or self._state is self._reported:
             return
-        self._told = self._state
+        self._reported = self._state
         try:
             self._listener(self._state)
-        except Exception:  # the listener's fault must not end the election
+        except Exception:  # the listener's error must not end the election
             _log.exception("a listener of the election at %s failed", self._path)
 
     def _hear(self, notification: Notification) -> bool:
@@ -182,7 +182,7 @@ class LeaderElection:
         return is_back(event)
 
     async def close(self) -> None:
-        """Stand no more, and give the leadership back if it is this member's own.
+        """Stop being a candidate, and give the leadership back if this member has it.
 
         Waiters get `MetadataClosed`. `elect` may be called again. Raises the errors of the store;
         then the value goes with the session.
@@ -192,7 +192,7 @@ class LeaderElection:
             if following is None:
                 return
             self._leave()
-            # Not broken off: what a cut-off attempt did would not be known.
+            # Not cancelled, because the outcome of a cancelled attempt would be unknown.
             await following.ended()
             token, self._token = self._token, None
             self._no_leader()

@@ -1,9 +1,8 @@
 """A lock that this process holds, as far as it knows.
 
-States: VALID → RELEASED by `release`, or → EXPIRED where somebody else has it. While valid, its
-value is put back where it was deleted, or went with a lost session, unless somebody else was first.
-What cannot be asked now, because the store is not reached, is asked again until it is known; until
-then the lock counts as held.
+States: VALID → RELEASED by `release`, or → EXPIRED if somebody else has it. A valid lock puts its
+value back if that was deleted, or ended with a lost session, unless somebody else was first. If the
+store is not reached, the check is repeated until it succeeds; until then the lock counts as held.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ class ResourceLock:
     def __init__(
         self, store: MetadataStore, content: bytes, stat: Stat, on_end: Callable[[str], None]
     ) -> None:
-        """Hold what was taken with `stat`; `on_end` is given the path when it is held no more."""
+        """Hold the lock taken with `stat`; `on_end` is called with the path when it ends."""
         self._store = store
         self._path = stat.path
         self._content = content
@@ -61,13 +60,13 @@ class ResourceLock:
     def token(self) -> int:
         """The fencing token: greater than that of any earlier holder.
 
-        It grows where the lock had to be taken anew, so ask for it each time it is used.
+        It grows if the lock had to be taken again, so read it at each use.
         """
         return self._stat.created_revision
 
     @property
     def is_valid(self) -> bool:
-        """Whether the lock is held, as far as is known."""
+        """Whether the lock is held, as far as this process knows."""
         return self._state is LockState.VALID
 
     @property
@@ -76,7 +75,7 @@ class ResourceLock:
         return self._expired
 
     async def update(self, content: bytes) -> None:
-        """Replace the content. Raises `LockBusy` where the lock is lost."""
+        """Replace the content. Raises `LockBusy` if the lock is lost."""
         async with self._turn:
             if self._state is not LockState.VALID:
                 raise LockBusy(path=self._path, reason=self._state.value)
@@ -85,16 +84,16 @@ class ResourceLock:
             self._content = content
 
     async def _update_once(self, content: bytes) -> bool:
-        """Try to replace what is there under our token, or put it back where it is gone."""
-        # The version alone would not do: another holder's value has had the same versions.
-        found = await self._store.get(self._path)
-        if found is None or not self._is_ours(found.stat):
+        """Try to replace the value under our token, or put it back if it is gone."""
+        # The version alone is not enough: another holder's value has the same versions.
+        value = await self._store.get(self._path)
+        if value is None or not self._is_ours(value.stat):
             await self._retake(content)
             return False
-        self._stat = found.stat
-        if found.value != content:
+        self._stat = value.stat
+        if value.value != content:
             try:
-                self._stat = await self._store.put(self._path, content, found.stat.version)
+                self._stat = await self._store.put(self._path, content, value.stat.version)
             except BadVersion:
                 return False
         return True
@@ -110,10 +109,10 @@ class ResourceLock:
             raise
 
     async def release(self) -> None:
-        """Give the lock back. Once it is held no more, releasing does nothing.
+        """Give the lock back. After it has ended, this does nothing.
 
-        Raises the errors of the store: then it is not held, but others find it busy until the
-        session ends, or it is released again.
+        Raises the errors of the store: then the lock is not held, but others find it busy until the
+        session ends, or `release` is called again.
         """
         async with self._turn:
             if self._state is LockState.EXPIRED or self._given_back:
@@ -134,7 +133,7 @@ class ResourceLock:
         self._on_end(self._path)
 
     def check(self) -> None:
-        """Find out, without being waited for, whether the lock is still held; put it back."""
+        """Start to check whether the lock is still held, and to put it back; do not wait."""
         self._following.wake()
 
     def _is_gone(self, notification: Notification) -> bool:
@@ -155,6 +154,6 @@ class ResourceLock:
                 self._expire()
 
     async def close(self) -> None:
-        """Wait for a check under way to end, once the lock is held no more."""
+        """Wait for a check in progress to end, after the lock has ended."""
         self._following.leave()
         await self._following.ended()

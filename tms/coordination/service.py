@@ -1,4 +1,4 @@
-"""Locks, elections and counters of one session, and their common end."""
+"""The locks, elections and counters of one session, which end together."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from tms.metadata.interface import Change, MetadataStore, Notification, SessionE
 from tms.metadata.paths import check_value_path
 
 RETRY_S = 5.0
-"""Until a lock is tried again that could not be asked for, if nothing happens before."""
+"""The pause before a lock that failed is tried again, unless something happens before."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class CoordinationService:
     """The locks and elections of one session. Close it before its store.
 
-    Have one of a session, and use it from the event loop of the store.
+    Create one per session, and use it from the event loop of the store.
     """
 
     def __init__(self, store: MetadataStore) -> None:
@@ -41,10 +41,10 @@ class CoordinationService:
         self._stops = [store.observe(self._hear), store.observe_session(self._happen)]
 
     async def read_lock(self, path: str) -> bytes | None:
-        """Return the content of the lock at `path`, None where it is free."""
+        """Return the content of the lock at `path`, None if it is free."""
         self._check_open()
-        found = await self._store.get(path)
-        return None if found is None else found.value
+        value = await self._store.get(path)
+        return None if value is None else value.value
 
     async def list_locks(self, path: str) -> list[str]:
         """Return the names of the locks directly below `path`, sorted."""
@@ -52,17 +52,17 @@ class CoordinationService:
         return await self._store.get_children(path)
 
     async def acquire_lock(self, path: str, content: bytes) -> ResourceLock:
-        """Take the lock at `path`. Raises `LockBusy` at once where another session has it.
+        """Take the lock at `path`. Raises `LockBusy` at once if another session has it.
 
-        Its content does not matter: also what a former run of this process has left is another's
-        until its session has ended. Raises the errors of the store.
+        Its content does not matter: even a lock left by a former run of this process is busy until
+        that session has ended. Raises the errors of the store.
         """
-        return await self._uncut(self._acquire(path, content, steal=True))
+        return await self._finished(self._acquire(path, content, steal=True))
 
     async def become_leader(self, path: str, content: bytes) -> ResourceLock:
         """Take the lock at `path` when it is free, however long that takes.
 
-        Raises `MetadataClosed` where this service or the store is closed meanwhile.
+        Raises `MetadataClosed` if this service or the store is closed in the meantime.
         """
         check_value_path(path)
         wake = asyncio.Event()
@@ -72,7 +72,7 @@ class CoordinationService:
             while True:
                 wake.clear()
                 try:
-                    return await self._uncut(self._acquire(path, content, steal=steal))
+                    return await self._finished(self._acquire(path, content, steal=steal))
                 except LockBusy:
                     steal = False
                     await self._wait(wake, None)
@@ -93,8 +93,8 @@ class CoordinationService:
             for task in waiting:
                 task.cancel()
 
-    async def _uncut(self, taking: Coroutine[Any, Any, ResourceLock]) -> ResourceLock:
-        """Return what `taking` does; where the caller is cancelled, it ends and is undone."""
+    async def _finished(self, taking: Coroutine[Any, Any, ResourceLock]) -> ResourceLock:
+        """Return the result of `taking`; if the caller is cancelled, finish it and undo it."""
         task = self._spawn(taking)
         try:
             return await shared(task)
@@ -127,7 +127,7 @@ class CoordinationService:
         return lock
 
     def _check_unused(self, path: str) -> None:
-        """Raise `LockBusy` where this session has the path: it would take it from itself."""
+        """Raise `LockBusy` if this session has the path, because it would take it from itself."""
         election = self._elections.get(path)
         if path in self._locks or path in self._taking or (election and election.is_member):
             raise LockBusy(path=path, reason="held by this process")
@@ -142,10 +142,10 @@ class CoordinationService:
                 wake.set()
 
     def election(self, path: str, listener: Listener | None = None) -> LeaderElection:
-        """Return a member of the election at `path`, which takes no part yet.
+        """Return a member of the election at `path`, which does not take part yet.
 
-        Raises `InvalidRequest` for a malformed path, `LockBusy` where this service has one at the
-        path already, and `MetadataClosed`.
+        Raises `InvalidRequest` for a malformed path, `LockBusy` if this service already has a
+        member at the path, and `MetadataClosed`.
         """
         self._check_open()
         check_value_path(path)
@@ -155,10 +155,10 @@ class CoordinationService:
         return election
 
     async def next_counter_value(self, path: str) -> int:
-        """Return a number greater than all that were returned for `path` before.
+        """Return a number greater than all numbers returned for `path` before.
 
-        Not the next one: it is the store's revision, which grows with every change. So it comes
-        never again, even where the counter's value was deleted.
+        It need not be the next one: it is the store's revision, which grows with every change. So
+        no number is repeated, even if the counter's value was deleted.
         """
         self._check_open()
         return (await self._store.put(path, b"")).modified_revision
@@ -169,7 +169,7 @@ class CoordinationService:
             self._wake(path)
 
     def _happen(self, event: SessionEvent) -> None:
-        # After a mere reconnection too: what was deleted meanwhile may never be told.
+        # Even after a mere reconnection, because deletions in between may never be reported.
         if is_back(event):
             for wake in self._waking:
                 wake.set()
@@ -179,9 +179,9 @@ class CoordinationService:
             raise MetadataClosed
 
     async def close(self) -> None:
-        """Release all locks, leave all elections, and let every waiter end.
+        """Release all locks, leave all elections, and end every wait.
 
-        Where the store is not reached, what is held goes with the session.
+        If the store is not reached, locks end with the session.
         """
         if self._closed:
             return

@@ -1,33 +1,34 @@
-"""Taking the ephemeral value that stands for a lock or a leadership, and giving it back.
+"""Takes the ephemeral value that represents a lock or a leadership, and gives it back.
 
-What is done about a value that is there already:
+An existing value is handled as follows:
 
 | the value | what it is | outcome |
 | --- | --- | --- |
 | not ephemeral | somebody's data | busy |
-| created by this session, with the same content or under the token held | taken before; the answer was lost | it is kept |
-| under the token held, by another session | taken before this session was lost | deleted, taken anew |
-| created by this session, with other content | left by a former owner here | deleted, taken anew (`steal`) |
+| created by this session, with the same content or under the token held | taken before; the answer was lost | kept |
+| under the token held, by another session | taken before this session was lost | deleted, taken again |
+| created by this session, with other content | left by a former owner here | deleted, taken again (`steal`) |
 | anything else | somebody else's, whatever its content | busy |
 
-What a former run of this process left has another session, which may be one that lives: nobody can
-tell. So it is waited for until that session has ended. `steal` is for one value of the first attempt:
-what is there after that was created since, by one who lives.
+A value left by a former run of this process has another session, which may still be live: nobody
+can know. So it is busy until that session has ended. `steal` applies to the value met by the first
+attempt: a later value was created since then, by a live owner.
 
-Tokens are the revisions in which the values were created, so one that was taken anew has a greater.
+Tokens are the revisions in which the values were created, so a value that is taken again has a
+greater one.
 """  # noqa: E501  a row of a table is one line
 
 from tms.core.errors import BadVersion, LockBusy, PathNotFound
 from tms.metadata.interface import NEW, MetadataStore, Stat, Value
 
 _TRIES = 20
-"""How often others may come between in one taking."""
+"""How often other writers may interfere in one attempt."""
 
 
 async def take(
     store: MetadataStore, path: str, content: bytes, *, token: int | None, steal: bool
 ) -> Stat:
-    """Create the value at `path`, or find that it is held already under `token`; return its stat.
+    """Create the value at `path`, or find it held under `token`; return its stat.
 
     Raises `LockBusy`, and the errors of the store: then it may have been taken.
     """
@@ -35,26 +36,26 @@ async def take(
         try:
             return await store.put(path, content, NEW, ephemeral=True)
         except BadVersion:
-            found = await store.get(path)
-        if found is None:
+            value = await store.get(path)
+        if value is None:
             continue
-        if _is_kept(found, content, token):
-            return found.stat
-        if not _is_left_over(found, token, steal=steal):
-            reason = "held by another" if found.stat.is_ephemeral else "not a lock"
+        if _is_kept(value, content, token):
+            return value.stat
+        if not _is_left_over(value, token, steal=steal):
+            reason = "held by another" if value.stat.is_ephemeral else "not a lock"
             raise LockBusy(path=path, reason=reason)
-        await _delete(store, found.stat)
-        steal = steal and found.stat.created_revision == token
+        await _delete(store, value.stat)
+        steal = steal and value.stat.created_revision == token
     raise LockBusy(path=path, reason="too many concurrent callers")
 
 
-def _is_kept(found: Value, content: bytes, token: int | None) -> bool:
-    held = found.value == content or found.stat.created_revision == token
-    return found.stat.created_by_self and held
+def _is_kept(value: Value, content: bytes, token: int | None) -> bool:
+    held = value.value == content or value.stat.created_revision == token
+    return value.stat.created_by_self and held
 
 
-def _is_left_over(found: Value, token: int | None, *, steal: bool) -> bool:
-    stat = found.stat
+def _is_left_over(value: Value, token: int | None, *, steal: bool) -> bool:
+    stat = value.stat
     if not stat.is_ephemeral:
         return False
     return stat.created_revision == token or (steal and stat.created_by_self)
@@ -64,17 +65,17 @@ async def _delete(store: MetadataStore, stat: Stat) -> None:
     try:
         await store.delete(stat.path, stat.version)
     except (BadVersion, PathNotFound):
-        return  # it has changed since: the next look tells how
+        return  # it has changed since: the next read shows how
 
 
 async def give_back(store: MetadataStore, path: str, token: int) -> None:
     """Delete the value at `path` if it is the one taken under `token`, whatever its version.
 
-    Somebody else's is left alone: a version says nothing of whose it is, the token does. Raises the
+    Another owner's value is left alone: the token, not a version, shows the owner. Raises the
     errors of the store.
     """
     for _ in range(_TRIES):
-        found = await store.get(path)
-        if found is None or found.stat.created_revision != token:
+        value = await store.get(path)
+        if value is None or value.stat.created_revision != token:
             return
-        await _delete(store, found.stat)
+        await _delete(store, value.stat)

@@ -3,9 +3,9 @@
     zk://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/CHROOT[?OPTION=VALUE&…]
     etcd://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/PREFIX[?OPTION=VALUE&…]
 
-Options: `session_timeout_s`; `ca`, a file of the authorities that vouch for the servers, which
-turns TLS on; `cert` and `key`, files that say who this client is. User and password are
-percent-encoded. All that a store keeps is below CHROOT or PREFIX.
+Options: `session_timeout_s`; `ca`, a file of the authorities that the servers' certificates are
+checked with, which turns TLS on; `cert` and `key`, the files of this client's certificate. User and
+password are percent-encoded. All data of a store is below CHROOT or PREFIX.
 """
 
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ _FILES = ("ca", "cert", "key")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a store is, and how it is reached."""
+    """The address of a store, and how to connect to it."""
 
     kind: str
     hosts: tuple[str, ...]
     """HOST:PORT of each server."""
     base: str
-    """The path above all that is kept."""
+    """The path above all data."""
     session_timeout_s: float = SESSION_TIMEOUT_S
     user: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -43,7 +43,7 @@ class Address:
 
 
 def parse(url: str) -> Address:
-    """Return the address of a URL. Raises ValueError, with what is wanted and no password."""
+    """Return the address of a URL. Raises ValueError, which says what to give, without password."""
     kind, _, rest = url.partition("://")
     place, _, query = rest.partition("?")
     place, slash, base = place.partition("/")
@@ -57,14 +57,14 @@ def parse(url: str) -> Address:
     user, _, password = who.partition(":")
     options = _options(query)
     try:
-        found = tuple(_host(host, SERVERS[kind].port) for host in hosts.split(","))
+        addresses = tuple(_host(host, SERVERS[kind].port) for host in hosts.split(","))
     except ValueError:
         if who or "@" not in rest:
             raise
         raise ValueError("write / and ? in user and password as %2F and %3F") from None
     return Address(
         kind,
-        found,
+        addresses,
         slash + base,
         _session_timeout_s(options.pop("session_timeout_s", None)),
         unquote(user) if who else None,
@@ -82,13 +82,13 @@ def _host(text: str, port_default: int) -> str:
 
 
 def _options(query: str) -> dict[str, str]:
-    known = ("session_timeout_s", *_FILES)
+    names = ("session_timeout_s", *_FILES)
     options: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        if name not in known or name in options or not value:
+        if name not in names or name in options or not value:
             raise ValueError(
                 f"{name!r} is not a valid option; each of these may be given once, with a value: "
-                f"{', '.join(known)}"
+                f"{', '.join(names)}"
             )
         options[name] = value
     if ("cert" in options) != ("key" in options) or ("cert" in options and "ca" not in options):

@@ -1,7 +1,7 @@
-"""Gathers requests into batches: what is asked for while one batch is under way goes with the next.
+"""Collects requests into batches: requests made while one batch is in progress go into the next.
 
-So nothing waits for a timer, one request by itself is sent at once, and many cost little more than
-one. Each request has its own outcome. Requests leave in the order in which they came.
+So no request waits for a timer, a single one is sent at once, and many cost little more than one.
+Each request has its own outcome. Requests are sent in the order in which they were made.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 QUEUED_MAX = 100_000
-"""Requests that wait; more are refused."""
+"""The most requests that may wait; more are refused."""
 
 
 class Batcher(Generic[Request, Answer]):
@@ -28,7 +28,7 @@ class Batcher(Generic[Request, Answer]):
     ) -> None:
         """`send` returns an outcome for each; it may raise, which is the outcome of all.
 
-        `count_that_fit` says how many of those that wait, from the first on, may be one batch.
+        `count_that_fit` returns how many waiting requests, from the first on, fit into one batch.
         """
         self._send = send
         self._count_that_fit = count_that_fit
@@ -37,9 +37,9 @@ class Batcher(Generic[Request, Answer]):
         self._refusal: Exception | None = None
 
     async def ask(self, request: Request) -> Answer:
-        """Return the outcome of a request, or raise it. It is sent even if the caller is gone.
+        """Return the outcome of a request, or raise it. It is sent even if the caller is cancelled.
 
-        Raises `MetadataUnavailable` too where `QUEUED_MAX` wait.
+        Also raises `MetadataUnavailable` if `QUEUED_MAX` requests wait.
         """
         if self._refusal is not None:
             raise self._refusal
@@ -65,18 +65,18 @@ class Batcher(Generic[Request, Answer]):
         outcomes: Sequence[Answer | Exception]
         try:
             outcomes = await self._send([request for request, _ in batch])
-        except Exception as error:  # whatever it is, those who wait are to be told
+        except Exception as error:  # whatever it is, all waiting callers get it
             outcomes = [error] * len(batch)
         for (_, future), outcome in zip(batch, outcomes, strict=True):
             if future.done():
-                continue  # its caller is gone
+                continue  # its caller was cancelled
             if isinstance(outcome, Exception):
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
 
     async def close(self, refusal: Exception) -> None:
-        """Refuse what waits and what comes, and wait for what is under way to end."""
+        """Refuse waiting and new requests, and wait for those in progress."""
         self._refusal = refusal
         for _, future in self._queue:
             if not future.done():

@@ -1,14 +1,14 @@
 """Decoded values of a metadata store, kept fresh by its notifications.
 
-1. What is kept is read without I/O, and is the same object each time: do not change it.
-2. A change is read anew when it is told; after a connection was lost everything is, for changes
-   may not have been told. A load that was under way at a change is not kept.
+1. A cached value is read without I/O, and is the same object each time: do not change it.
+2. A reported change is read again; after a lost connection everything is, because changes may not
+   have been reported. A load in progress at a change is not cached.
 3. After a write through the cache returns, reads through it see that write or a later one.
-4. A value that cannot be decoded raises `ValueUnreadable` to each reader, and is not kept.
-5. `read_modify_update` gives its function a copy of its own each time, so one that fails or
-   changes its argument spoils nothing.
-6. At most `ENTRIES_MAX` values are kept, as many lists of children, and as many answers whether a
-   path exists, paths that do not exist among them; those not asked for longest go first.
+4. A value that cannot be decoded raises `ValueUnreadable` in each reader, and is not cached.
+5. `read_modify_update` passes a new copy to its function each time, so a function that fails or
+   changes its argument does no harm.
+6. At most `ENTRIES_MAX` values are cached, as many lists of children, and as many facts whether a
+   path exists, which may say no. The least recently used go first.
 """
 
 import asyncio
@@ -34,27 +34,27 @@ from tms.metadata.paths import ancestors
 T = TypeVar("T")
 
 ENTRIES_MAX = 10_000
-"""Values that a cache keeps; those not asked for longest go first."""
+"""The most values in a cache; the least recently used go first."""
 RETRY_MS_MAX = 30_000
-"""How long `read_modify_update` goes on where others are quicker each time."""
+"""How long `read_modify_update` tries if other writers are faster each time."""
 _PAUSE_S = 0.005
 _PAUSE_S_MAX = 0.5
 
 
 class Codec(Protocol[T]):
-    """How values of one kind are written as bytes."""
+    """The encoding of values of one kind."""
 
     def encode(self, value: T) -> bytes:
         """Return the bytes of a value."""
         ...
 
     def decode(self, data: bytes) -> T:
-        """Return a new value of the bytes. Raises `ValueError` where they are none."""
+        """Return a new value from its bytes. Raises `ValueError` for other bytes."""
         ...
 
 
 class JsonCodec(Generic[T]):
-    """JSON of a type that msgspec knows: dataclasses, structs, dicts, numbers, text."""
+    """JSON of a type that msgspec supports: dataclasses, structs, dicts, numbers, text."""
 
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind
@@ -64,7 +64,7 @@ class JsonCodec(Generic[T]):
         return msgspec.json.encode(value)
 
     def decode(self, data: bytes) -> T:
-        """Return the value of JSON, checked to be of the type. Raises `ValueError`."""
+        """Return the value of JSON, after checking its type. Raises `ValueError`."""
         return msgspec.json.decode(data, type=self._kind)
 
 
@@ -78,7 +78,7 @@ class CachedValue(NamedTuple, Generic[T]):
 class _Entry(NamedTuple, Generic[T]):
     found: CachedValue[T]
     data: bytes
-    """The value's bytes: copies are made of them."""
+    """The value's bytes, from which copies are made."""
 
 
 class MetadataCache(Generic[T]):
@@ -93,7 +93,7 @@ class MetadataCache(Generic[T]):
         entries_max: int = ENTRIES_MAX,
         clock: Clock | None = None,
     ) -> None:
-        """Keep values of `store` that are at `under` or below it."""
+        """Cache the values of `store` at `under` and below."""
         self._store = store
         self._codec = codec
         self._clock: Clock = clock or SystemClock()
@@ -103,9 +103,9 @@ class MetadataCache(Generic[T]):
         self._stops = [store.observe(self._hear, under), store.observe_session(self._happen)]
 
     async def get(self, path: str) -> T | None:
-        """Return the value at `path`, None where there is none. Raises `ValueUnreadable`."""
-        found = await self.get_with_stat(path)
-        return None if found is None else found.value
+        """Return the value at `path`, None if there is none. Raises `ValueUnreadable`."""
+        cached = await self.get_with_stat(path)
+        return None if cached is None else cached.value
 
     async def get_with_stat(self, path: str) -> CachedValue[T] | None:
         """Return the value at `path` with its stat. Raises `ValueUnreadable`."""
@@ -113,7 +113,7 @@ class MetadataCache(Generic[T]):
         return None if entry is None else entry.found
 
     def get_if_cached(self, path: str) -> T | None:
-        """Return the value of `path` if it is kept here; never any I/O."""
+        """Return the value of `path` if it is cached; does no I/O."""
         entry = self._values.peek(path)
         return None if entry is None else entry.found.value
 
@@ -122,11 +122,11 @@ class MetadataCache(Generic[T]):
         return list(await self._children.get(path))
 
     async def exists(self, path: str) -> bool:
-        """Return whether `path` has a value, be it readable or not."""
+        """Return whether `path` has a value, readable or not."""
         return await self._existing.get(path)
 
     async def create(self, path: str, value: T, *, ephemeral: bool = False) -> Stat:
-        """Create a value and return its stat. Raises `PathExists` where there is one."""
+        """Create a value and return its stat. Raises `PathExists` if there is one."""
         try:
             return await self.put(path, value, NEW, ephemeral=ephemeral)
         except BadVersion:
@@ -140,28 +140,28 @@ class MetadataCache(Generic[T]):
         *,
         ephemeral: bool = False,
     ) -> Stat:
-        """Create or replace a value, as `MetadataStore.put`."""
+        """Create or replace a value, as `MetadataStore.put` does."""
         data = self._codec.encode(value)
         try:
             stat = await self._store.put(path, data, expected_version, ephemeral=ephemeral)
         finally:
-            # Also after a failure, which may have been a success whose answer was lost.
+            # Also after a failure, because the write may have succeeded with a lost answer.
             self._forget(path)
         await self._read_again(path)
         return stat
 
     async def delete(self, path: str, expected_version: int | None = None) -> None:
-        """Delete a value, as `MetadataStore.delete`."""
+        """Delete a value, as `MetadataStore.delete` does."""
         try:
             await self._store.delete(path, expected_version)
         finally:
             self._forget(path)
 
     async def read_modify_update(self, path: str, modify: Callable[[T], T]) -> T:
-        """Replace the value by what `modify` makes of it, and return that.
+        """Replace the value by the result of `modify`, and return that.
 
-        `modify` runs again where somebody else was quicker. Raises `PathNotFound`, what `modify`
-        raises, and `BadVersion` where others were quicker for `RETRY_MS_MAX`.
+        `modify` runs again if another writer was faster. Raises `PathNotFound`, the errors of
+        `modify`, and `BadVersion` if others were faster for `RETRY_MS_MAX`.
         """
 
         def changed(old: T | None) -> T:
@@ -172,13 +172,13 @@ class MetadataCache(Generic[T]):
         return await self.read_modify_update_or_create(path, changed)
 
     async def read_modify_update_or_create(self, path: str, modify: Callable[[T | None], T]) -> T:
-        """As `read_modify_update`, but `modify` is given None where there is no value."""
+        """As `read_modify_update`, but pass None to `modify` if there is no value."""
         deadline_ms = self._clock.steady_ms() + RETRY_MS_MAX
         pause_s = _PAUSE_S
         while True:
             entry = await self._values.get(path)
             if entry is None:
-                # That nothing is there may be old news, and is not told by a version.
+                # Absence may be outdated, and has no version to compare.
                 self._values.forget(path)
                 entry = await self._values.get(path)
             old = None if entry is None else self._decode(path, entry.data)
@@ -190,23 +190,23 @@ class MetadataCache(Generic[T]):
                     raise
             else:
                 return new
-            # Of several who try at once, each pauses for another while.
+            # Concurrent writers pause for different times.
             await asyncio.sleep(random.uniform(0, pause_s))  # noqa: S311
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
     def invalidate(self, path: str) -> None:
-        """Keep nothing of `path`: the next read is from the store."""
+        """Drop `path` from the cache: the next read is from the store."""
         self._forget(path)
         self._children.forget(path)
 
     async def refresh(self, path: str) -> None:
-        """Read `path` anew, if its value is kept here."""
+        """Read `path` again, if its value is cached."""
         if path in self._values:
             self._values.forget(path)
             await self._values.get(path)
 
     async def close(self) -> None:
-        """Hear of no more changes, and keep nothing. The store stays open."""
+        """Stop following changes, and clear the cache. The store stays open."""
         for stop in self._stops:
             stop()
         for kept in (self._values, self._children, self._existing):
@@ -225,18 +225,18 @@ class MetadataCache(Generic[T]):
             raise ValueUnreadable(path=path, reason=str(error)) from error
 
     def _forget(self, path: str) -> None:
-        """Forget what a write of `path` may have changed, before it is told."""
+        """Forget what a write of `path` may have changed, before the change is reported."""
         self._values.forget(path)
         self._existing.forget(path)
         for ancestor in ancestors(path):
             self._children.forget(ancestor)
 
     async def _read_again(self, path: str) -> None:
-        """Have one's own write at hand for `get_if_cached`."""
+        """Cache our own write for `get_if_cached`."""
         try:
             await self._values.get(path)
         except (Unavailable, ValueUnreadable):
-            return  # it is written all the same; the next reader is told
+            return  # it is written all the same; the next reader gets the error
 
     def _hear(self, notification: Notification) -> None:
         change, path = notification

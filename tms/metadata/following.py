@@ -1,4 +1,4 @@
-"""Keeps something up to date with a metadata store: the one way in which changes are followed.
+"""Keeps something up to date with a metadata store: the only way in which changes are followed.
 
 1. `bring_up_to_date` is called after each reported change, when a connection comes back, and after
    `wake`. If it raises, it is called again, so it must find its own unfinished work.
@@ -24,12 +24,12 @@ _log = logging.getLogger(__name__)
 
 
 def always(_: object) -> bool:
-    """Say that whatever happens counts."""
+    """Accept every event."""
     return True
 
 
 def is_back(event: SessionEvent) -> bool:
-    """Whether a store is reached after it was not, so that changes may have been missed."""
+    """Whether a store is reached again, so that changes may have been missed."""
     return event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
 
 
@@ -46,12 +46,12 @@ class Following:
         hear: Callable[[Notification], bool] = always,
         happen: Callable[[SessionEvent], bool] = is_back,
     ) -> None:
-        """Be told from now on what changes at `path` and below, None: nothing; `open` first.
+        """Prepare to follow changes at `path` and below (None: of no path); call `open` next.
 
-        `name` says in the log what the task does. `hear` and `happen` say what it is woken by.
+        `name` describes the task in the log. `hear` and `happen` decide which events wake it.
         """
         self.ending = asyncio.Event()
-        """Set once the store is followed no more."""
+        """Set once the store is no longer followed."""
         self._name = name
         self._bring_up_to_date = bring_up_to_date
         self._hears = hear
@@ -64,16 +64,16 @@ class Following:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Bring it up to date, and from now on always. Raises what that raises."""
+        """Bring it up to date once, then follow. Raises as `bring_up_to_date` does."""
         await self._bring_up_to_date()
         self.start()
 
     def start(self) -> None:
-        """Bring it up to date from now on."""
+        """Start following."""
         self._task = supervised(self._name, self._follow, until=self.ending)
 
     def wake(self) -> None:
-        """Have it brought up to date soon."""
+        """Make it be brought up to date soon."""
         self._has_news.set()
 
     def leave(self) -> None:
@@ -84,12 +84,12 @@ class Following:
         self.wake()
 
     async def ended(self) -> None:
-        """Return when nothing is under way any more."""
+        """Return when no call is in progress any more."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
     async def close(self) -> None:
-        """Follow the store no more, and break off what is under way."""
+        """Stop following the store, and cancel the call in progress."""
         self.leave()
         if self._task is not None:
             self._task.cancel()
@@ -116,12 +116,12 @@ class Following:
                 _log.log(level, "%s has not succeeded yet: %s", self._name, error)
                 self._is_failing = True
                 with suppress(TimeoutError):
-                    # `wait_for` may lose a cancellation that comes as something happens.
+                    # `wait_for` may lose a cancellation that coincides with an event.
                     async with asyncio.timeout(RETRY_S):
                         await self._has_news.wait()
                 self.wake()
             except BaseException:
-                self.wake()  # to be done when this is called again
+                self.wake()  # for the next call
                 raise
             else:
                 self._is_failing = False

@@ -1,14 +1,14 @@
 """A metadata store of this process: one tree, and the sessions that use it.
 
-Changes are made one at a time: decided, made durable where there is a journal, applied, and told to
-the observers of all sessions, before the call returns. Without a journal all that happens at once,
-in one turn of the event loop. A cancelled call is carried out all the same.
+Changes are made one at a time: decided, made durable if there is a journal, applied, and reported
+to the observers of all sessions, before the call returns. Without a journal all that happens in one
+step of the event loop. A cancelled call is carried out all the same.
 
-Where the journal fails, a change may or may not be durable; so the tree is read anew before
-anything else is changed, and what turns out to be different is told.
+If the journal fails, a change may or may not be durable; so the tree is read again before the next
+change, and differences are reported.
 
-The sessions of a host are used in one event loop. The host plays its part in what can happen to a
-session too (`disconnect`, `expire`, `reconnect`), so that applications can be tested with it.
+The sessions of a host are used in one event loop. The host can also simulate events of a session
+(`disconnect`, `expire`, `reconnect`) to test applications.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from tms.metadata.local import LocalSession
 from tms.metadata.tree import Tree, TreeEdit
 
 Decide = Callable[[Tree], list[TreeEdit]]
-"""Returns what to change, or raises what the caller is to be told."""
+"""Returns the edits, or raises the caller's error."""
 
 
 class MetadataHost:
@@ -48,7 +48,7 @@ class MetadataHost:
         self._last_session = 0
         self._closed = False
         self.on_unused: Callable[[], Awaitable[None]] | None = None
-        """Called when the last session has been closed; the host opens no more then."""
+        """Called when the last session has been closed; the host then opens no more."""
 
     def open_session(self) -> LocalSession:
         """Return a new session. Raises `MetadataClosed`."""
@@ -68,9 +68,9 @@ class MetadataHost:
         return bool(self._sessions)
 
     async def change(self, decide: Decide) -> list[TreeEdit]:
-        """Carry out what `decide` returns; return it.
+        """Carry out the edits of `decide`, and return them.
 
-        Raises what it raises, and `MetadataUnavailable` where it may not be durable.
+        Raises as `decide` does, and `MetadataUnavailable` if the change may not be durable.
         """
         if self._journal is None:
             return self._apply(decide(self.tree))
@@ -80,12 +80,12 @@ class MetadataHost:
         try:
             return await shared(task)
         finally:
-            del task  # its error keeps this frame, which must not keep the task
+            del task  # the error refers to this frame, which must not refer to the task
 
     def _finished(self, task: "asyncio.Task[list[TreeEdit]]") -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # its caller may be gone, and then nobody else looks
+            task.exception()  # its caller may be cancelled, and then nobody retrieves the error
 
     async def _change(self, journal: MetadataJournal, decide: Decide) -> list[TreeEdit]:
         async with self._turn:
@@ -101,17 +101,17 @@ class MetadataHost:
             return self._apply(edits)
 
     async def _read_anew(self, journal: MetadataJournal) -> None:
-        found = await asyncio.to_thread(journal.load)
-        ours, theirs = dict(self.tree.nodes()), dict(found.nodes())
+        stored = await asyncio.to_thread(journal.load)
+        ours, theirs = dict(self.tree.nodes()), dict(stored.nodes())
         gone = [path for path in reversed(ours) if path not in theirs]
-        edits = [TreeEdit(path, None, found.revision) for path in gone]
+        edits = [TreeEdit(path, None, stored.revision) for path in gone]
         for path, node in theirs.items():
             old = ours.get(path)
             if old is None or old.modified_revision != node.modified_revision:
-                # The owner of an ephemeral value is not in the rows. One that came to be by the
-                # failed write belongs to nobody here, and is deleted as if its session had ended.
+                # Rows do not contain the owner of an ephemeral value. One that the failed write
+                # created has no owner here, and is deleted as if its session had ended.
                 owned = old.owner if old is not None else node.owner
-                edits.append(TreeEdit(path, replace(node, owner=owned), found.revision))
+                edits.append(TreeEdit(path, replace(node, owner=owned), stored.revision))
         self._apply(edits)
         strays = self.tree.owned_by(NOBODY)
         if strays:
@@ -146,18 +146,18 @@ class MetadataHost:
         await self.change(lambda tree: tree.decide_delete_all(tree.owned_by(number)))
 
     async def close(self) -> None:
-        """End all sessions, and wait for what is under way."""
+        """End all sessions, and wait for changes in progress."""
         self._closed = True
         for session in list(self._sessions.values()):
             await session.close()
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def disconnect(self, session: LocalSession) -> None:
-        """Let a session lose its connection: calls fail, and it hears of nothing."""
+        """Disconnect a session: calls fail, and it gets no notifications."""
         session.happen(SessionEvent.CONNECTION_LOST)
 
     async def expire(self, session: LocalSession) -> None:
-        """Let a session end on the store's side, as when it was silent for too long."""
+        """End a session on the store's side, as after a timeout."""
         if session.is_connected:
             self.disconnect(session)
         del self._sessions[session.number]
@@ -167,20 +167,20 @@ class MetadataHost:
         session.happen(SessionEvent.SESSION_LOST)
 
     def reconnect(self, session: LocalSession) -> None:
-        """Let a session have its connection again, or a new one where it had ended."""
+        """Reconnect a session, or start a new one if it had ended."""
         session.happen(SessionEvent.RECONNECTED)
 
 
 async def open_host(journal: MetadataJournal, clock: Clock | None = None) -> MetadataHost:
-    """Return a host of what the journal has, without the ephemeral values of former processes.
+    """Return a host of the journal's nodes, without ephemeral values of earlier processes.
 
-    Their rows stay for the next opening if no writes are taken now. Raises `StoreUnavailable`,
+    Their rows stay for the next opening if the store refuses writes now. Raises `StoreUnavailable`,
     `StoreCorrupt`, `StoreFormatUnknown`.
     """
     tree = await asyncio.to_thread(journal.load)
-    left = tree.decide_delete_all(tree.owned_by(NOBODY))
-    if left:
+    leftover = tree.decide_delete_all(tree.owned_by(NOBODY))
+    if leftover:
         with suppress(StoreUnavailable):
-            await asyncio.to_thread(journal.write, left)
-        tree.apply(left)
+            await asyncio.to_thread(journal.write, leftover)
+        tree.apply(leftover)
     return MetadataHost(tree, journal, clock)

@@ -3,19 +3,19 @@
 1. A value has a version: 0 when created, one more with each put. `expected_version` is compared and
    the value written in one step; -1 expects that there is no value.
 2. Parents need not be created: a path with others below it is listed among its parent's children,
-   but has no value, and does not exist, until it is put itself. It goes with its last descendant,
-   in ZooKeeper up to a minute later where that went with a session.
-3. Each change of the store has a revision, and revisions grow for as long as the store lives. So a
-   value that was deleted and created anew is told from the first by `created_revision`.
+   but has no value, and does not exist, until it is put itself. It disappears with its last
+   descendant; in ZooKeeper up to a minute later, if that ended with a session.
+3. Each change of the store has a revision, and revisions grow for as long as the store lives. So
+   `created_revision` distinguishes a value that was deleted and created again.
 4. Ephemeral values end with the session that created them. They have no children.
 5. Observers are called in the event loop, in the order of the changes, with no polling. A change
-   that was made while the connection was lost may never be told: after `RECONNECTED` or
-   `SESSION_REESTABLISHED` an observer must look anew.
+   made while the connection was lost may never be reported: after `RECONNECTED` or
+   `SESSION_REESTABLISHED` an observer must read again.
 6. After `close` every call raises `MetadataClosed`.
 
 A call that raises `MetadataUnavailable` may have been carried out, or may be until the session is
-connected again, never later: what a late server still has of it does not overwrite newer values.
-All sessions are used from one event loop each, the one they were opened in.
+connected again, but never later: a late server does not overwrite newer values. Each session is
+used from the event loop in which it was opened.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,10 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 VALUE_BYTES_MAX = 1_000_000
-"""The largest value: what every kind of store takes as it is set up by default."""
+"""The largest value: every kind of store accepts it with default settings."""
 
 NEW = -1
-"""The expected version of what must not exist."""
+"""The expected version of a value that must not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Stat:
     path: str
     version: int
     created_ms: int
-    """By the clock of the store, milliseconds since the epoch; 0 where it keeps no times (etcd)."""
+    """By the clock of the store, in milliseconds since 1970; 0 if it keeps no times (etcd)."""
     modified_ms: int
     created_revision: int
-    """Grows with each value created in the store, so it is a fencing token of what it creates."""
+    """Grows with each value created in the store, so it can serve as a fencing token."""
     modified_revision: int
     is_ephemeral: bool
     created_by_self: bool
@@ -61,10 +61,10 @@ class Change(Enum):
     MODIFIED = "modified"
     DELETED = "deleted"
     CHILDREN_CHANGED = "children changed"
-    """The names below it are others; told after what happened to the child itself.
+    """The names below it changed; reported after the change of the child itself.
 
-    A store that is a server tells all ancestors of what was created or deleted, also those whose
-    names stay the same.
+    A store that is a server reports this for all ancestors of a created or deleted path, even if
+    their names stay the same.
     """
 
 
@@ -81,9 +81,9 @@ class SessionEvent(Enum):
     CONNECTION_LOST = "connection lost"
     RECONNECTED = "reconnected"
     SESSION_LOST = "session lost"
-    """Its ephemeral values are gone, or soon will be."""
+    """The session's ephemeral values are gone, or soon will be."""
     SESSION_REESTABLISHED = "session re-established"
-    """Told after `RECONNECTED`, and only where the session had been lost."""
+    """Reported after `RECONNECTED`, only if the session had been lost."""
 
 
 Observer = Callable[[Notification], None]
@@ -97,20 +97,20 @@ class MetadataStore(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether calls can succeed now, as far as is known."""
+        """Whether calls can succeed now, as far as the session knows."""
         ...
 
     @property
     def silent_ms(self) -> int:
-        """For how long nothing was heard of the store, in ms: changes since may not be told yet."""
+        """The time since the store last answered, in ms: later changes may not be reported yet."""
         ...
 
     async def get(self, path: str) -> Value | None:
-        """Return the value at `path`, None where there is none."""
+        """Return the value at `path`, None if there is none."""
         ...
 
     async def get_children(self, path: str) -> list[str]:
-        """Return the names directly below `path`, sorted; none where it is absent."""
+        """Return the names directly below `path`, sorted; none if it is absent."""
         ...
 
     async def exists(self, path: str) -> bool:
@@ -128,8 +128,8 @@ class MetadataStore(Protocol):
     ) -> Stat:
         """Create or replace the value at `path`, and return its stat.
 
-        `ephemeral` is for a value that this call creates; one that is there stays as it is.
-        `sequential` appends digits that this store never gave to the same path, so that the value
+        `ephemeral` applies to a value that this call creates; an existing one stays as it is.
+        `sequential` appends digits that this store never used for the same path, so that the value
         is new; its path is in the stat. Raises `BadVersion`, `TooLarge`, and `InvalidRequest` for a
         path that is malformed, the root, or below an ephemeral value; `PathHasChildren` for an
         ephemeral value above others.
@@ -145,9 +145,9 @@ class MetadataStore(Protocol):
         ...
 
     def observe(self, observer: Observer, under: str = "/") -> Stop:
-        """Call `observer` with each change of `under` and what is below it, until stopped.
+        """Call `observer` with each change at or below `under`, until stopped.
 
-        What it raises is logged and keeps nothing from others.
+        Its errors are logged, and other observers are called all the same.
         """
         ...
 

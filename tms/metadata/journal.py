@@ -1,12 +1,12 @@
-"""The bytes in which a local store keeps its nodes, and the writing and reading of them.
+"""The stored bytes of a local store's nodes: writes and reads them.
 
 A row per node: its path in UTF-8, and a value that begins with a fixed head (big-endian):
 
     format 1 byte (1) | version int64 | created ms int64 | modified ms int64 |
     created revision int64 | modified revision int64 | ephemeral 1 byte | the value's bytes
 
-The row of the key 00, which begins no path, has the last revision given out, as int64. Every write
-renews it, so that a revision never comes again even where its node was deleted.
+The row with the key 00, which no path begins with, has the last assigned revision, as int64. Every
+write updates it, so that no revision is used twice, even if its node was deleted.
 """
 
 import struct
@@ -21,7 +21,7 @@ _HEAD = struct.Struct(">BqqqqqB")
 _REVISION = struct.Struct(">q")
 _REVISION_KEY = b"\x00"
 NOBODY = 0
-"""The owner of ephemeral values that were read: no session of this process."""
+"""The owner of ephemeral values read from rows: no session of this process."""
 
 
 class MetadataJournal:
@@ -31,7 +31,7 @@ class MetadataJournal:
         self._rows = rows
 
     def load(self) -> Tree:
-        """Return the tree as the rows have it. Raises `StoreCorrupt`, `StoreFormatUnknown`."""
+        """Return the tree in the rows. Raises `StoreCorrupt`, `StoreFormatUnknown`."""
         revision = 0
         nodes: list[tuple[str, Node]] = []
         for key, value in self._rows.read_all():

@@ -1,8 +1,8 @@
-"""Values that were read from a store, kept by path until they are known to have changed.
+"""Values read from a store, cached by path until a change is reported.
 
-Readers of one path share one load. A value that is forgotten during its load is not kept, because
-it may be from before the change. A reader that asks after `forget` returns gets a value that was
-read later.
+Readers of one path share one load. A value forgotten during its load is not cached, because it may
+be from before the change. A reader that starts after `forget` returns gets a value that was read
+later.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Kept(Generic[T]):
-    """Results of `load` by path, at most so many. Used from one event loop."""
+    """A bounded number of results of `load`, by path. Used from one event loop."""
 
     def __init__(self, load: Callable[[str], Awaitable[T]], entries_max: int) -> None:
         self._load = load
@@ -26,15 +26,15 @@ class Kept(Generic[T]):
         self._tasks: set[asyncio.Task[T]] = set()
 
     async def get(self, path: str) -> T:
-        """Return what is kept of `path`, or load it. Raises what the load raises."""
+        """Return the cached value of `path`, or load it. Raises as the load does."""
         if path in self._entries:
             self._entries.move_to_end(path)
             return self._entries[path]
-        # Shielded: one reader's cancellation is not the others'.
+        # Shielded, so that a cancelled reader does not cancel the others.
         return await shared(self._loading(path))
 
     def peek(self, path: str) -> T | None:
-        """Return what is kept of `path`, None where nothing is."""
+        """Return the cached value of `path`, None if there is none."""
         return self._entries.get(path)
 
     def __contains__(self, path: str) -> bool:
@@ -52,40 +52,40 @@ class Kept(Generic[T]):
     async def _loaded(self, path: str) -> T:
         this = asyncio.current_task()
         try:
-            found = await self._load(path)
+            loaded = await self._load(path)
             if self._loads.get(path) is this:
-                self._entries[path] = found
+                self._entries[path] = loaded
                 while len(self._entries) > self._entries_max:
                     self._entries.popitem(last=False)
-            return found
+            return loaded
         finally:
             if self._loads.get(path) is this:
                 del self._loads[path]
-            del this  # its error keeps this frame, which must not keep the task
+            del this  # the error refers to this frame, which must not refer to the task
 
     def _finished(self, task: "asyncio.Task[T]") -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # a reload that nobody waits for may fail: the next reader loads again
+            task.exception()  # a reload may fail: the next reader loads again
 
     def forget(self, path: str) -> None:
-        """Keep nothing of `path`, nor what is being loaded of it."""
+        """Drop the value of `path`, and any load of it in progress."""
         self._entries.pop(path, None)
         self._loads.pop(path, None)
 
     def reload(self, path: str) -> None:
-        """Load what is kept or being loaded of `path` anew, without waiting for it."""
+        """Load `path` again, if it is cached or being loaded, without waiting for it."""
         if path in self._entries or path in self._loads:
             self.forget(path)
             self._loading(path)
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Drop all values."""
         self._entries.clear()
         self._loads.clear()
 
     async def close(self) -> None:
-        """Keep nothing, and wait for the loads under way."""
+        """Drop all values, and wait for loads in progress."""
         self.clear()
         tasks = list(self._tasks)
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,12 +1,12 @@
-"""All values directly below a path, decoded and at hand in memory, kept up to date.
+"""All values directly below a path, decoded in memory and kept up to date.
 
-1. `values` has all of them when `open` returns. A change made here is in it when the call returns,
-   one made elsewhere as soon as the store tells of it, or after a connection was lost, as that
-   comes back.
+1. `values` has all of them when `open` returns. A change made here is in it when the call returns;
+   one made elsewhere as soon as the store reports it, or, after a lost connection, when that is
+   back.
 2. A value that does not change is the same object.
-3. A value that cannot be decoded is told in the log; what was known before it holds on.
-4. `known_at_ms` says as of when all changes are known: the time of the last sign of the store, or
-   before, of a change that is told and not read yet.
+3. A value that cannot be decoded is logged; the last valid value stays in force.
+4. `known_at_ms` is the time as of which all changes are known: that of the store's last answer, or
+   earlier, of a reported change that is not read yet.
 
 Used from the event loop of its store, which stays open when this is closed.
 """
@@ -24,7 +24,7 @@ from tms.metadata.interface import Change, MetadataStore, Notification, SessionE
 
 T = TypeVar("T")
 OnChange = Callable[[Collection[str]], None]
-"""Is told the names whose values have changed, come or gone."""
+"""Called with the names whose values were changed, created or deleted."""
 _READS_AT_ONCE = 100
 
 _log = logging.getLogger(__name__)
@@ -41,64 +41,63 @@ class LiveValues(Generic[T]):
         on_change: OnChange,
         clock: Clock | None = None,
     ) -> None:
-        """Follow what is directly below `root`; `open` first."""
+        """Prepare to follow the values directly below `root`; call `open` next."""
         self.values: dict[str, T] = {}
-        """Read it, and leave it as it is."""
+        """Read only; do not change it."""
         self.lost_at_ms: int | None = None
-        """Since when the store may have changes that are not known here, by `steady_ms`."""
+        """The `steady_ms` since which changes may be unknown here."""
         self._store = store
         self._root = root
         self._codec = codec
         self._clock: Clock = clock or SystemClock()
         self._on_change = on_change
-        self._found: dict[str, Value] = {}
-        """All that is there, be it readable or not."""
+        self._stored: dict[str, Value] = {}
+        """All values, readable or not."""
         name = f"following {root} in the metadata store"
         self._following = Following(
             store, root, name, self._bring_up_to_date, hear=self._hear, happen=self._happen
         )
         self._turn = asyncio.Lock()
         self._changed: dict[str, int] = {}
-        """The changed paths that are not read yet, with the `steady_ms` of the change; the oldest
-        first."""
+        """The changed names not read yet, with the `steady_ms` of the change, oldest first."""
         self._reading: dict[str, int] = {}
         self._all_changed = True
         self._losses = 0
-        """How often something happened to the session by which changes may be missed."""
+        """The number of session events after which changes may be missed."""
 
     @property
     def known_at_ms(self) -> int:
-        """As of when all changes are known, by `steady_ms`."""
-        known = self._clock.steady_ms() - self._store.silent_ms
+        """The `steady_ms` as of which all changes are known."""
+        at_ms = self._clock.steady_ms() - self._store.silent_ms
         for unread in (self._reading, self._changed):
-            known = min(known, next(iter(unread.values()), known))
-        return known if self.lost_at_ms is None else min(known, self.lost_at_ms)
+            at_ms = min(at_ms, next(iter(unread.values()), at_ms))
+        return at_ms if self.lost_at_ms is None else min(at_ms, self.lost_at_ms)
 
     async def open(self) -> None:
-        """Read all there is, and follow it from now on. Raises `MetadataUnavailable`."""
+        """Read all values, and follow them from now on. Raises `MetadataUnavailable`."""
         await self._following.open()
 
     async def close(self) -> None:
-        """Follow the store no more."""
+        """Stop following the store."""
         await self._following.close()
 
     @property
     def names(self) -> Collection[str]:
-        """The names of all values, of those that cannot be decoded too."""
-        return self._found.keys()
+        """The names of all values, including those that cannot be decoded."""
+        return self._stored.keys()
 
-    def found(self, name: str) -> CachedValue[T] | None:
-        """Return what is known to be in the store. Raises `ValueUnreadable`."""
-        found = self._found.get(name)
-        if found is None:
+    def cached(self, name: str) -> CachedValue[T] | None:
+        """Return the last value read from the store. Raises `ValueUnreadable`."""
+        value = self._stored.get(name)
+        if value is None:
             return None
         try:
-            return CachedValue(self._codec.decode(found.value), found.stat)
+            return CachedValue(self._codec.decode(value.value), value.stat)
         except ValueError as error:
             raise ValueUnreadable(path=self._path(name), reason=str(error)) from error
 
     async def put(self, name: str, value: T, expected_version: int | None = None) -> Stat:
-        """Create or replace a value. Raises as `MetadataStore.put`, and `OutcomeUnknown`."""
+        """Create or replace a value. Raises as `MetadataStore.put` does, and `OutcomeUnknown`."""
         is_sent = self._store.is_connected
         data = self._codec.encode(value)
         try:
@@ -109,7 +108,7 @@ class LiveValues(Generic[T]):
         return stat
 
     async def delete(self, name: str) -> None:
-        """Delete a value. Raises as `MetadataStore.delete`, and `OutcomeUnknown`."""
+        """Delete a value. Raises as `MetadataStore.delete` does, and `OutcomeUnknown`."""
         is_sent = self._store.is_connected
         try:
             await self._store.delete(self._path(name))
@@ -118,7 +117,7 @@ class LiveValues(Generic[T]):
             raise _unknown(error) if is_sent else error from None
 
     async def look(self, name: str) -> None:
-        """Have a value as it is in the store now. Raises `MetadataUnavailable`."""
+        """Bring one value up to date now. Raises `MetadataUnavailable`."""
         await self._read([name])
 
     def _path(self, name: str) -> str:
@@ -154,35 +153,37 @@ class LiveValues(Generic[T]):
 
     async def _read_all(self) -> None:
         losses = self._losses
-        await self._read({*await self._store.get_children(self._root), *self._found})
+        await self._read({*await self._store.get_children(self._root), *self._stored})
         if self._store.is_connected and self._losses == losses:
             self.lost_at_ms = None
 
     async def _read(self, names: Iterable[str]) -> None:
-        """Bring some values up to date, and tell of those that have changed."""
-        left = sorted(name for name in names if "/" not in name)
+        """Bring some values up to date, and report those that have changed."""
+        remaining = sorted(name for name in names if "/" not in name)
         changed: list[str] = []
-        # One at a time: what was read earlier never replaces what was read later.
+        # One at a time, so that an earlier read never replaces a later one.
         async with self._turn:
-            while left:
-                some, left = left[:_READS_AT_ONCE], left[_READS_AT_ONCE:]
-                found = await asyncio.gather(*(self._store.get(self._path(name)) for name in some))
+            while remaining:
+                some, remaining = remaining[:_READS_AT_ONCE], remaining[_READS_AT_ONCE:]
+                values = await asyncio.gather(*(self._store.get(self._path(name)) for name in some))
                 changed += [
-                    name for name, value in zip(some, found, strict=True) if self._take(name, value)
+                    name
+                    for name, value in zip(some, values, strict=True)
+                    if self._take(name, value)
                 ]
             if changed:
                 self._on_change(changed)
 
-    def _take(self, name: str, found: Value | None) -> bool:
-        """Have a value in memory as it was found; return whether that changes anything."""
-        before = self._found.pop(name, None)
-        if found is None:
+    def _take(self, name: str, stored: Value | None) -> bool:
+        """Put a value that was read into memory; return whether that changes anything."""
+        before = self._stored.pop(name, None)
+        if stored is None:
             return self.values.pop(name, None) is not None
-        self._found[name] = found
-        if before is not None and before.value == found.value:
+        self._stored[name] = stored
+        if before is not None and before.value == stored.value:
             return False
         try:
-            value = self._codec.decode(found.value)
+            value = self._codec.decode(stored.value)
         except ValueError as error:
             _log.error("%s keeps its last valid value: %s", self._path(name), error)
             return False

@@ -26,7 +26,7 @@ class Host(Protocol):
     clock: Clock
 
     async def change(self, decide: Callable[[Tree], list[TreeEdit]]) -> list[TreeEdit]:
-        """Carry out what `decide` returns; return it."""
+        """Carry out the edits of `decide`, and return them."""
         ...
 
     async def end(self, session: "LocalSession") -> None:
@@ -54,7 +54,7 @@ class LocalSession:
 
     @property
     def silent_ms(self) -> int:
-        """For how long nothing was heard of the store, in ms."""
+        """The time since the store last answered, in ms."""
         return 0 if self._is_connected else self._host.clock.steady_ms() - self._lost_at_ms
 
     def _check_usable(self) -> None:
@@ -64,13 +64,13 @@ class LocalSession:
             raise MetadataUnavailable(reason="the connection is lost")
 
     async def get(self, path: str) -> Value | None:
-        """Return the value at `path`, None where there is none."""
+        """Return the value at `path`, None if there is none."""
         self._check_usable()
         check_path(path)
         return self._host.tree.get(path, self.number)
 
     async def get_children(self, path: str) -> list[str]:
-        """Return the names directly below `path`, sorted; none where it is absent."""
+        """Return the names directly below `path`, sorted; none if it is absent."""
         self._check_usable()
         check_path(path)
         return self._host.tree.children(path)
@@ -88,7 +88,7 @@ class LocalSession:
         ephemeral: bool = False,
         sequential: bool = False,
     ) -> Stat:
-        """Create or replace the value at `path`, as `MetadataStore.put`."""
+        """Create or replace the value at `path`, as `MetadataStore.put` does."""
         self._check_usable()
         check_value_path(path)
         put = Put(path, value, expected_version, ephemeral, sequential)
@@ -102,12 +102,12 @@ class LocalSession:
         return stat_of(edit.path, edit.node, self.number)
 
     async def delete(self, path: str, expected_version: int | None = None) -> None:
-        """Delete the value at `path`, as `MetadataStore.delete`."""
+        """Delete the value at `path`, as `MetadataStore.delete` does."""
         self._check_usable()
         check_value_path(path)
 
         def decide(tree: Tree) -> list[TreeEdit]:
-            # A session that has ended since must not delete what another has put there.
+            # A session that has ended must not delete another one's value.
             self._check_usable()
             return [tree.decide_delete(path, expected_version)]
 
@@ -122,10 +122,10 @@ class LocalSession:
                 try:
                     await self.delete(below)
                 except PathNotFound:
-                    continue  # somebody else was quicker
+                    continue  # another writer was faster
 
     def observe(self, observer: Observer, under: str = "/") -> Stop:
-        """Call `observer` with each change of `under` and what is below it."""
+        """Call `observer` with each change at or below `under`."""
         check_path(under)
 
         def if_below(notification: Notification) -> None:
@@ -139,22 +139,22 @@ class LocalSession:
         return self._session_observers.add(observer)
 
     def hear(self, notification: Notification) -> None:
-        """Tell the observers of a change, where this session would hear of it."""
+        """Report a change to the observers, if this session would get it."""
         if self.is_connected:
-            self._observers.tell(notification)
+            self._observers.notify(notification)
 
     def happen(self, event: SessionEvent) -> None:
-        """Let an event happen to this session, and tell it."""
+        """Apply an event to this session, and report it."""
         if event is SessionEvent.CONNECTION_LOST:
             self._is_connected, self._lost_at_ms = False, self._host.clock.steady_ms()
         elif event is SessionEvent.SESSION_LOST:
             self._was_lost = True
         elif event is SessionEvent.RECONNECTED:
             self._is_connected = True
-        self._session_observers.tell(event)
+        self._session_observers.notify(event)
         if event is SessionEvent.RECONNECTED and self._was_lost:
             self._was_lost = False
-            self._session_observers.tell(SessionEvent.SESSION_REESTABLISHED)
+            self._session_observers.notify(SessionEvent.SESSION_REESTABLISHED)
 
     async def close(self) -> None:
         """End the session, and its ephemeral values with it."""

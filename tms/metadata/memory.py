@@ -1,7 +1,7 @@
 """Metadata stores in this process's memory, by name: for tests, and for one process by itself.
 
-Each opening of a name is a session of its own with the same values, and they are gone with the last
-of them. The name `local` is different for each opening, as in Pulsar.
+Each opening of a name is a session of its own with the same values, which are gone with the last
+session. The name `local` is a new store for each opening, as in Pulsar.
 """
 
 from weakref import WeakValueDictionary
@@ -13,11 +13,11 @@ from tms.metadata.local import LocalSession
 PRIVATE = "local"
 
 _hosts: WeakValueDictionary[str, MetadataHost] = WeakValueDictionary()
-"""Each is kept by its sessions."""
+"""Its sessions keep each host alive."""
 
 
 def open_memory(name: str = PRIVATE, clock: Clock | None = None) -> LocalSession:
-    """Return a new session with the store `name`, which is made where no other session has it."""
+    """Return a new session with the store `name`, created if no other session has it."""
     host = _hosts.get(name)
     if name == PRIVATE or host is None or not host.has_sessions:
         host = MetadataHost(clock=clock)

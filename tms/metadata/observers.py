@@ -1,4 +1,4 @@
-"""Calls observers one after another, whatever they raise."""
+"""Calls observers one after another, even if some raise."""
 
 import logging
 from collections.abc import Callable
@@ -12,13 +12,13 @@ _log = logging.getLogger(__name__)
 
 
 class Observers(Generic[T]):
-    """Those who want to hear of something. Used from the event loop's thread alone."""
+    """The observers of one thing. Used only from the event loop's thread."""
 
     def __init__(self) -> None:
         self._observers: dict[object, Callable[[T], None]] = {}
 
     def add(self, observer: Callable[[T], None]) -> Stop:
-        """Call `observer` from now on; return what ends it."""
+        """Call `observer` from now on; return a function that ends this."""
         key = object()
         self._observers[key] = observer
 
@@ -27,16 +27,16 @@ class Observers(Generic[T]):
 
         return stop
 
-    def tell(self, what: T) -> None:
-        """Call each with `what`. One that was stopped meanwhile is not called."""
+    def notify(self, event: T) -> None:
+        """Call each with `event`, except those stopped in the meantime."""
         for key, observer in list(self._observers.items()):
             if key not in self._observers:
                 continue
             try:
-                observer(what)
-            except Exception:  # one observer's fault is not the others', nor the store's
+                observer(event)
+            except Exception:  # an observer's error affects neither the others nor the store
                 _log.exception("an observer of the metadata store failed")
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all observers."""
         self._observers.clear()

@@ -4,8 +4,8 @@
     leveldb:DIR        on this machine's disk, shared with a server that has its data there
     zk://… etcd://…    a server of its own (`tms.core.text.metadata_url`): `tms.metadata.address`
 
-A folder is opened once in a process, and its sessions share what is there; the folder is let go
-with the last of them. Whoever puts the parts together says how rows are found in a folder.
+A folder is opened once per process, and its sessions share it; it is released with the last of
+them. `OpenFolder`, a parameter, opens the rows in a folder.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tms.metadata.remote import Link, MetadataServer, RemoteStore
 
 
 class Folder(NamedTuple):
-    """A folder's rows, and what lets it go."""
+    """A folder's rows, and the function that releases it."""
 
     rows: MetadataRows
     release: Callable[[], None]
@@ -44,8 +44,8 @@ _hosts: dict[Path, "asyncio.Future[MetadataHost]"] = {}
 async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
     """Return a new session with the store at `url`; close it when done.
 
-    Raises ValueError for another URL, ModuleNotFoundError where what the store needs is not
-    installed, `StoreError`, `StoreUnavailable` and `MetadataUnavailable`.
+    Raises ValueError for another URL, ModuleNotFoundError if a required package is not installed,
+    `StoreError`, `StoreUnavailable` and `MetadataUnavailable`.
     """
     kind, _, place = url.partition(":")
     if kind == "memory" and place.startswith("//"):
@@ -77,7 +77,7 @@ def _etcd() -> MakeServer:
 
 
 WAYS: dict[ServerKind, Callable[[], MakeServer]] = {ZOOKEEPER: _zookeeper, ETCD: _etcd}
-"""Return what makes the server of each kind. They raise `ModuleNotFoundError`."""
+"""Return the constructor of each kind of server. They raise `ModuleNotFoundError`."""
 
 
 async def _open_remote(kind: MakeServer, address: Address) -> RemoteStore:
@@ -97,7 +97,7 @@ async def _open_local(path: Path, open_folder: OpenFolder) -> MetadataStore:
         opening = asyncio.ensure_future(_open_host(path, open_folder))
         _hosts[path] = opening
     try:
-        # Shielded: one caller's cancellation is not the others'.
+        # Shielded, so that a cancelled caller does not cancel the others.
         host = await shared(opening)
     except BaseException:
         if _hosts.get(path) is opening and opening.done():

@@ -1,4 +1,4 @@
-"""Paths: `/`, or names each behind a `/`. If one kind of store refuses a path, all do."""
+"""Paths: `/`, or names, each after a `/`. If one kind of store refuses a path, all do."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ ROOT = "/"
 
 
 def check_path(path: str) -> None:
-    """Raise `InvalidRequest` unless `path` is one."""
+    """Raise `InvalidRequest` unless `path` is a valid path."""
     if path == ROOT:
         return
     start, *names = path.split("/")
@@ -34,14 +34,14 @@ def parent_of(path: str) -> str:
 
 
 def ancestors(path: str) -> Iterator[str]:
-    """Give the paths above, the nearest first and the root last."""
+    """Yield the paths above, the nearest first and the root last."""
     while path != ROOT:
         path = parent_of(path)
         yield path
 
 
 def prefix_below(path: str) -> str:
-    """Return what all paths below `path` begin with."""
+    """Return the prefix of all paths below `path`."""
     return path if path == ROOT else f"{path}/"
 
 

@@ -1,4 +1,4 @@
-"""Waits for a metadata store that was reached before, and is away for a while."""
+"""Waits for a metadata store that was reached before and is unreachable for a while."""
 
 import asyncio
 import logging
@@ -13,11 +13,11 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-async def once_reached(ask: Callable[[], Awaitable[T]]) -> T:
-    """Return what `ask` returns; while it raises `MetadataUnavailable`, call it again."""
+async def once_reached(call: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of `call`; while it raises `MetadataUnavailable`, repeat it."""
     while True:
         try:
-            return await ask()
+            return await call()
         except MetadataUnavailable as error:
             _log.warning("waiting for the metadata store: %s", error)
         await asyncio.sleep(RETRY_S)

@@ -1,7 +1,7 @@
-"""A session with a metadata store that is a server of its own: what all kinds of server share.
+"""A session with a metadata store that is a server of its own: the part common to all kinds.
 
-`MetadataServer` is what differs. This checks paths and values, fails calls while there is no
-connection, keeps watch over the session, and tells observers. A call that is not answered within
+`MetadataServer` is the part that differs. This one checks paths and values, fails calls while there
+is no connection, watches the session, and notifies observers. A call that is not answered within
 the session timeout raises `MetadataUnavailable`.
 """
 
@@ -31,7 +31,7 @@ from tms.metadata.tree import Put
 
 T = TypeVar("T")
 LOOK_S_MAX = 1.0
-"""How often a server is asked at least whether it is there, so that silence is known of soon."""
+"""The longest interval between checks of a server, so that silence is noticed soon."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,11 +52,11 @@ class MetadataServer(Protocol):
         ...
 
     async def put(self, put: Put) -> Stat:
-        """Carry out a put, as `MetadataStore.put`."""
+        """Carry out a put, as `MetadataStore.put` does."""
         ...
 
     async def delete(self, path: str, expected_version: int | None) -> None:
-        """Delete a value, as `MetadataStore.delete`."""
+        """Delete a value, as `MetadataStore.delete` does."""
         ...
 
     async def delete_recursive(self, path: str) -> None:
@@ -64,16 +64,16 @@ class MetadataServer(Protocol):
         ...
 
     async def touch(self) -> None:
-        """Have the server answer in the session, which keeps it alive."""
+        """Let the server answer in the session, which keeps it alive."""
         ...
 
     async def close(self) -> None:
-        """End the session, where the server is reached."""
+        """End the session, if the server is reached."""
         ...
 
 
 class Link:
-    """The reports of a session about its connection and changes. Made before the server."""
+    """Receives a session's reports about its connection and changes. Created before the server."""
 
     def __init__(self, timeout_ms: float, clock: Clock | None = None) -> None:
         """Watch a session that ends after `timeout_ms` of silence."""
@@ -83,50 +83,50 @@ class Link:
         self.session_observers: Observers[SessionEvent] = Observers()
 
     def heard(self, sent_ms: float) -> None:
-        """Note that what was sent then was answered."""
+        """Record that a request sent at `sent_ms` was answered."""
         self._tell(self.watch.heard(sent_ms, self.clock.steady_ms()))
 
     def linked(self, sent_ms: float) -> None:
-        """Note that there is a connection on which changes are told."""
+        """Record that there is a connection on which changes are reported."""
         self._tell(self.watch.linked(sent_ms, self.clock.steady_ms()))
 
     def broken(self) -> None:
-        """Note that there is none."""
+        """Record that the connection is lost."""
         self._tell(self.watch.broken())
 
     def expired(self) -> None:
-        """Note that the server has ended the session."""
+        """Record that the server has ended the session."""
         self._tell(self.watch.expired())
 
     def look(self) -> None:
-        """Note that time has passed."""
+        """Record that time has passed."""
         self._tell(self.watch.look(self.clock.steady_ms()))
 
     def changed(self, change: Change, path: str) -> None:
-        """Tell of a change of a value, and of the children that may be others by it."""
+        """Report a change of a value, and of its ancestors' children."""
         if not self.watch.is_connected:
-            return  # whoever observes must look anew, and may not look at what is no session
-        self.observers.tell(Notification(change, path))
+            return  # observers must read again, but only within a session
+        self.observers.notify(Notification(change, path))
         if change is not Change.MODIFIED:
             self.children_changed(ancestors(path))
 
     def children_changed(self, paths: Iterable[str]) -> None:
-        """Tell that the names below each path may be others."""
+        """Report that the names below each path may have changed."""
         if self.watch.is_connected:
             for path in paths:
-                self.observers.tell(Notification(Change.CHILDREN_CHANGED, path))
+                self.observers.notify(Notification(Change.CHILDREN_CHANGED, path))
 
     def _tell(self, events: Iterable[SessionEvent]) -> None:
         for event in events:
             _log.info("session with the metadata store: %s", event.value)
-            self.session_observers.tell(event)
+            self.session_observers.notify(event)
 
 
 class RemoteStore:
     """A MetadataStore on a server. `tms.metadata.opening` opens it."""
 
     def __init__(self, server: MetadataServer, link: Link) -> None:
-        """Serve calls by `server`, which is connected and tells `link` of what happens."""
+        """Serve calls with `server`, which is connected and reports to `link`."""
         self._server = server
         self._link = link
         self._closed = False
@@ -134,22 +134,22 @@ class RemoteStore:
 
     @property
     def is_connected(self) -> bool:
-        """Whether calls can succeed now, as far as is known."""
+        """Whether calls can succeed now, as far as the session knows."""
         return self._link.watch.is_connected and not self._closed
 
     @property
     def silent_ms(self) -> int:
-        """For how long nothing was heard of the store, in ms."""
+        """The time since the store last answered, in ms."""
         return self._link.watch.silent_ms(self._link.clock.steady_ms())
 
     async def get(self, path: str) -> Value | None:
-        """Return the value at `path`, None where there is none."""
+        """Return the value at `path`, None if there is none."""
         self._check_usable()
         check_path(path)
         return None if path == ROOT else await self._answer(self._server.get(path))
 
     async def get_children(self, path: str) -> list[str]:
-        """Return the names directly below `path`, sorted; none where it is absent."""
+        """Return the names directly below `path`, sorted; none if it is absent."""
         self._check_usable()
         check_path(path)
         return await self._answer(self._server.get_children(path))
@@ -167,7 +167,7 @@ class RemoteStore:
         ephemeral: bool = False,
         sequential: bool = False,
     ) -> Stat:
-        """Create or replace the value at `path`, as `MetadataStore.put`."""
+        """Create or replace the value at `path`, as `MetadataStore.put` does."""
         self._check_usable()
         check_value_path(path)
         if len(value) > VALUE_BYTES_MAX:
@@ -176,7 +176,7 @@ class RemoteStore:
         return await self._answer(self._server.put(put))
 
     async def delete(self, path: str, expected_version: int | None = None) -> None:
-        """Delete the value at `path`, as `MetadataStore.delete`."""
+        """Delete the value at `path`, as `MetadataStore.delete` does."""
         self._check_usable()
         check_value_path(path)
         await self._answer(self._server.delete(path, expected_version))
@@ -185,10 +185,10 @@ class RemoteStore:
         """Delete `path` and all below it."""
         self._check_usable()
         check_path(path)
-        await _with_own_errors(self._server.delete_recursive(path))  # bounded by its own calls
+        await _with_own_errors(self._server.delete_recursive(path))  # its calls have limits
 
     def observe(self, observer: Observer, under: str = "/") -> Stop:
-        """Call `observer` with each change of `under` and what is below it."""
+        """Call `observer` with each change at or below `under`."""
         check_path(under)
 
         def if_below(notification: Notification) -> None:
@@ -204,7 +204,7 @@ class RemoteStore:
     def _check_usable(self) -> None:
         if self._closed:
             raise MetadataClosed
-        self._link.look()  # a process that was paused finds out here, before it asks for anything
+        self._link.look()  # a paused process notices a lost session here, before it calls
         if not self._link.watch.is_connected:
             raise MetadataUnavailable(reason="the connection is lost")
 
@@ -217,7 +217,7 @@ class RemoteStore:
             raise MetadataUnavailable(reason=f"no answer within {timeout_s} s") from None
 
     async def _look(self) -> None:
-        """Keep the session alive, and notice where that fails."""
+        """Keep the session alive, and notice failures."""
         touching: asyncio.Task[None] | None = None
         try:
             while True:
@@ -250,7 +250,7 @@ class RemoteStore:
 
 
 async def _with_own_errors(call: Awaitable[T]) -> T:
-    """Return what a call does. Whatever its transport raises is `MetadataUnavailable`."""
+    """Return the result of a call. Errors of its transport become `MetadataUnavailable`."""
     try:
         return await call
     except TmsError:

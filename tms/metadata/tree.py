@@ -1,7 +1,7 @@
 """The state of a metadata store in this process, and its rules. Pure: no clock, no I/O.
 
 `Tree` decides what a call changes (`TreeEdit`), so that the edits can be made durable first. Then
-it applies them, which tells what observers are to hear. Reads look at what was applied.
+it applies them, and returns the notifications for observers. Reads see what was applied.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,12 +21,12 @@ from tms.metadata.interface import NEW, VALUE_BYTES_MAX, Change, Notification, S
 from tms.metadata.paths import ancestors, prefix_below
 
 DIGITS = 10
-"""The digits of sequential paths, as in ZooKeeper; a greater number takes more of them."""
+"""The digits of sequential paths, as in ZooKeeper; greater numbers have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value with what is known of it."""
+    """A value with its metadata."""
 
     value: bytes
     version: int
@@ -35,11 +35,11 @@ class Node:
     created_revision: int
     modified_revision: int
     owner: int | None = None
-    """The session that an ephemeral value ends with."""
+    """The session with which an ephemeral value ends."""
 
 
 class TreeEdit(NamedTuple):
-    """The node that a change leaves at a path, or none."""
+    """The node that a change leaves at a path; None if none."""
 
     path: str
     node: Node | None
@@ -47,7 +47,7 @@ class TreeEdit(NamedTuple):
 
 
 class Put(NamedTuple):
-    """A put as a session asks for it."""
+    """A put as a session requests it."""
 
     path: str
     value: bytes
@@ -60,7 +60,7 @@ class Tree:
     """Nodes by path."""
 
     def __init__(self, nodes: Iterable[tuple[str, Node]] = (), revision: int = 0) -> None:
-        """Start with `nodes`, and with the last revision given out."""
+        """Start with `nodes`, and with the last assigned revision."""
         self._nodes: SortedDict = SortedDict(nodes)
         self.revision = revision
 
@@ -77,15 +77,15 @@ class Tree:
         while at is not None and at.startswith(prefix):
             name, _, rest = at[len(prefix) :].partition("/")
             names.add(name)
-            # All that is below a child is passed over: "0" is the character after "/".
+            # Skip all paths below a child: "0" is the character after "/".
             at = self._first_from(f"{prefix}{name}0" if rest else f"{at}\0")
         return sorted(names)
 
     def below(self, path: str) -> list[str]:
-        """Return all paths below `path` that have values, each behind its descendants."""
+        """Return all paths below `path` that have values, each after its descendants."""
         prefix = prefix_below(path)
-        found = [p for p in self._nodes.irange(prefix) if p.startswith(prefix)]
-        return found[::-1]
+        paths = [p for p in self._nodes.irange(prefix) if p.startswith(prefix)]
+        return paths[::-1]
 
     def owned_by(self, session: int) -> list[str]:
         """Return the paths of the ephemeral values of a session."""
@@ -96,11 +96,11 @@ class Tree:
         return iter(self._nodes.items())
 
     def decide_put(self, put: Put, session: int, now_ms: int) -> TreeEdit:
-        """Return what a put leaves. Raises as `MetadataStore.put`."""
+        """Return the edit of a put. Raises as `MetadataStore.put` does."""
         if len(put.value) > VALUE_BYTES_MAX:
             raise TooLarge("value_too_large", value_bytes_max=VALUE_BYTES_MAX)
         revision = self.revision + 1
-        # A revision is given out once for ever, whatever becomes of the nodes.
+        # A revision is assigned only once, even if its nodes are deleted.
         path = f"{put.path}{revision:0{DIGITS}d}" if put.sequential else put.path
         old = self._node(path)
         _check_version(path, old, put.expected_version)
@@ -124,7 +124,7 @@ class Tree:
         )
 
     def decide_delete(self, path: str, expected_version: int | None) -> TreeEdit:
-        """Return what a delete leaves. Raises as `MetadataStore.delete`."""
+        """Return the edit of a delete. Raises as `MetadataStore.delete` does."""
         old = self._node(path)
         if old is None:
             raise PathNotFound(path=path)
@@ -134,15 +134,15 @@ class Tree:
         return TreeEdit(path, None, self.revision + 1)
 
     def decide_delete_all(self, paths: Iterable[str]) -> list[TreeEdit]:
-        """Return what deleting all of these leaves."""
+        """Return the edits that delete all of these."""
         return [TreeEdit(path, None, self.revision + n) for n, path in enumerate(paths, 1)]
 
     def apply(self, edits: Sequence[TreeEdit]) -> list[Notification]:
-        """Carry out edits; return what observers are to be told, in order."""
-        told: list[Notification] = []
+        """Carry out edits; return the notifications for observers, in order."""
+        notifications: list[Notification] = []
         for edit in edits:
-            told += self._apply(edit)
-        return told
+            notifications += self._apply(edit)
+        return notifications
 
     def _apply(self, edit: TreeEdit) -> list[Notification]:
         path, node, revision = edit
@@ -165,7 +165,7 @@ class Tree:
         return [Notification(change, path), *parents]
 
     def _parents_of_new(self, path: str) -> list[str]:
-        """Return the ancestors whose children are others with and without `path`, which is not."""
+        """Return the ancestors whose children change with `path`, which is absent."""
         changed: list[str] = []
         below = path
         for ancestor in ancestors(path):

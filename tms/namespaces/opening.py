@@ -1,4 +1,4 @@
-"""Opens the namespaces of a server: where its settings say, else where the server's store is."""
+"""Opens the namespaces of a server: where its settings say, or else in the server's store."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -9,7 +9,7 @@ from tms.metadata.interface import MetadataStore
 from tms.namespaces.store import NamespaceStore, UndeclaredNamespaces
 
 OpenMetadata = Callable[[str, bool], Awaitable[MetadataStore]]
-"""Opens a URL; True where it is the folder that the server's store has open."""
+"""Opens a URL; True if it is the folder that the server's store has open."""
 
 DeclaredNamespaces = NamespaceStore | UndeclaredNamespaces
 
@@ -19,8 +19,8 @@ async def open_namespaces(
 ) -> DeclaredNamespaces:
     """Return the namespaces of a server on `store`; close them when done.
 
-    They are at the URL `metadata`; where that is empty, in the store's folder, in memory beside a
-    store that is there, and nowhere beside any other. Raises what `open_metadata` does.
+    They are at the URL `metadata`. If that is empty, they are in the folder of a store on disk, in
+    memory for a store in memory, and nowhere for other stores. Raises as `open_metadata` does.
     """
     url = metadata or _beside(store)
     if url is None:

@@ -1,15 +1,15 @@
-"""The settings of namespaces in a metadata store, and what follows from them, at hand in memory.
+"""The settings of namespaces in a metadata store, and the resulting rules, in memory.
 
 Each declared namespace is a value at `/namespaces/NAME`: a JSON object of the settings that it has.
 
-1. `rules` has all declared namespaces, so that a publish finds out by one lookup, with no I/O, that
-   its namespace has none.
-2. It is right when `open` returns. A change made here is in it when the call returns; one made
-   elsewhere as soon as the store tells of it, or after a connection was lost, as it comes back.
-   While the store is not reached, what was known last holds.
+1. `rules` has all declared namespaces, so that a publish finds its namespace's rules, or none, by
+   one lookup without I/O.
+2. It is up to date when `open` returns. A change made here is in it when the call returns; one made
+   elsewhere as soon as the store reports it, or, after a lost connection, when that is back. While
+   the store is not reached, the last known rules apply.
 3. The rules of a namespace are the same object for as long as they do not change.
-4. Settings that cannot be understood are told in the log and to whoever asks for them; what was
-   known before them holds on.
+4. Settings that cannot be decoded are logged, and reported to callers that read them; the last
+   valid ones stay in force.
 """
 
 import asyncio
@@ -35,14 +35,14 @@ ROOT = "/namespaces"
 
 
 class SettingsCodec:
-    """Settings of a namespace as JSON. Names that this version does not know are passed over."""
+    """Settings of a namespace as JSON. Unknown names are ignored."""
 
     def encode(self, value: NamespaceSettings) -> bytes:
-        """Return the JSON of what is set."""
+        """Return the JSON of the settings that are set."""
         return msgspec.json.encode(value.given())
 
     def decode(self, data: bytes) -> NamespaceSettings:
-        """Return the settings that JSON says. Raises `ValueError`."""
+        """Return the settings in JSON. Raises `ValueError`."""
         try:
             return msgspec.json.decode(data, type=NamespaceSettings)
         except InvalidRequest as error:
@@ -53,18 +53,18 @@ class NamespaceStore:
     """The namespaces of a metadata store (`tms.core.values.namespaces.AsyncNamespaces`)."""
 
     def __init__(self, store: MetadataStore, limits: Limits) -> None:
-        """Keep them in `store`, which `close` closes; `open` first."""
+        """Keep them in `store`, which `close` closes; call `open` next."""
         self.rules: dict[str, NamespaceRules] = {}
         """The rules of the declared namespaces; do not change it."""
         self._limits = limits
         self._store = store
         self.metadata: MetadataStore | None = store
-        """Where they are kept; others may keep more there while this is open."""
+        """The store that has them; others may use it while this is open."""
         self._live = LiveValues(store, ROOT, SettingsCodec(), self._take)
         self._declaring = asyncio.Lock()
 
     async def open(self) -> None:
-        """Read all that is declared, and follow it from now on. Raises `MetadataUnavailable`."""
+        """Read all declarations, and follow them from now on. Raises `MetadataUnavailable`."""
         await self._live.open()
 
     async def namespaces(self) -> Sequence[Namespace]:
@@ -72,20 +72,20 @@ class NamespaceStore:
         return [await self.namespace(name) for name in sorted(filter(_is_name, self._live.names))]
 
     async def namespace(self, name: str) -> Namespace:
-        """Return a namespace; one that is not declared too."""
-        return self._told(name, self._live.found(check_namespace(name)))
+        """Return a namespace, declared or not."""
+        return self._namespace_of(name, self._live.cached(check_namespace(name)))
 
-    def _told(self, name: str, found: CachedValue[NamespaceSettings] | None) -> Namespace:
-        settings = NamespaceSettings() if found is None else found.value
+    def _namespace_of(self, name: str, cached: CachedValue[NamespaceSettings] | None) -> Namespace:
+        settings = NamespaceSettings() if cached is None else cached.value
         return Namespace(
             name=name,
-            version=None if found is None else found.stat.version,
+            version=None if cached is None else cached.stat.version,
             settings=settings,
             rules=rules_of(settings, self._limits),
         )
 
     async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
-        """Give a namespace these settings and no others; in force here when it returns.
+        """Give a namespace these settings and no others; they apply here when this returns.
 
         Raises `TooLarge` (namespace_limit_reached), and `OutcomeUnknown`.
         """
@@ -101,17 +101,17 @@ class NamespaceStore:
                     namespaces_max=self._limits.namespaces_max,
                 )
             stat = await self._live.put(name, settings)
-        return self._told(name, CachedValue(settings, stat))
+        return self._namespace_of(name, CachedValue(settings, stat))
 
     async def delete(self, name: str) -> None:
-        """Take a namespace's settings away."""
+        """Delete a namespace's settings."""
         try:
             await self._live.delete(check_namespace(name))
         except PathNotFound:
             raise NamespaceNotDeclared(namespace=name) from None
 
     async def close(self) -> None:
-        """Follow the store no more, and close it."""
+        """Stop following the store, and close it."""
         await self._live.close()
         await self._store.close()
 
@@ -128,7 +128,7 @@ class NamespaceStore:
 
 
 class UndeclaredNamespaces:
-    """The namespaces of a server without a metadata store: all work by its limits."""
+    """The namespaces of a server without a metadata store: its limits apply to all."""
 
     def __init__(self, limits: Limits) -> None:
         self.rules: dict[str, NamespaceRules] = {}
@@ -160,7 +160,7 @@ class UndeclaredNamespaces:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a value at this place below `ROOT` is a namespace's, and not somebody's mistake."""
+    """Whether this name below `ROOT` may be a namespace's, not put there by mistake."""
     try:
         check_namespace(text)
     except InvalidRequest:

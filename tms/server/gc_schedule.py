@@ -1,12 +1,12 @@
-"""Collects Python's cyclic garbage by the clock, so that a server seldom stands still for it.
+"""Collects Python's cyclic garbage by the clock, so that a server seldom stops for it.
 
-CPython looks through all objects there are once enough new ones have grown old. With 20,000 topics
-in memory that takes a quarter of a second, in which nobody is served; and where topics come and
-go, new objects grow old all the time, though nothing is left of those before. What is young is
-collected as ever, and that is nearly all. What has grown old is looked through once a minute at
-most, and what was there before the server began never.
+CPython examines all objects once enough new ones have grown old. With 20,000 topics in memory that
+takes a quarter of a second, in which the server answers no request; and if topics come and go, new
+objects grow old all the time, although none of the earlier ones remain. Young objects, which are
+nearly all, are collected as usual. Old ones are examined at most once a minute, and those from
+before the server began never.
 
-Nothing relies on this but latency: what is in no cycle is freed at once in any case.
+Only latency depends on this: objects in no cycle are freed at once in any case.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ def collected_by_clock(
     period_s: float = _PERIOD_S,
     around: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[None]:
-    """Look for old garbage in the running event loop, every `period_s` seconds at most.
+    """Collect old garbage in the running event loop, at most every `period_s` seconds.
 
-    Each time that is done within the context that `around` returns.
+    Each collection runs within the context that `around` returns.
     """
     young, middle, old = gc.get_threshold()
 
     async def collect() -> None:
         while True:
             await asyncio.sleep(period_s)
-            # How often the middle ones were collected since: what is left of them has grown old.
+            # The collections of the middle generation since then: its survivors have grown old.
             if gc.get_count()[2] > old:
                 with around():
                     gc.collect()

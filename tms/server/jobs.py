@@ -1,6 +1,6 @@
 """Work on whole stores that needs no server: a pass of cleanup on HBase, and a copy.
 
-The server's packages are found once `tms.server.stores` is imported, so it comes first.
+The server's packages can be imported once `tms.server.stores` is, so it comes first.
 """
 
 from collections import Counter
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
 _SHARD_CONNECTIONS = 2
-"""To HBase, for each shard of a copy: one is read or written at a time, while others wait."""
+"""Connections to HBase for each shard of a copy, of which one at a time is read or written."""
 
 
 class StorePruning:
     """A pass of cleanup over a store, or over its shards, one after another."""
 
     def __init__(self, opens: "Sequence[Callable[[], Pruning]]") -> None:
-        """Open each as its turn comes."""
+        """Open each store when its turn comes."""
         self._opens = opens
         self._opened: list[Pruning] = []
 
     def steps(self) -> "Generator[Step, None, None]":
-        """Do the pass. Close it before this, which waits for what its workers read.
+        """Do the pass. Close this generator before the stores: closing waits for its workers.
 
-        If a shard is unavailable, the others are done all the same. Raises as `Pruning.steps`, and
-        as `open_tables`.
+        If a shard is unavailable, the others are done all the same. Raises as `Pruning.steps` and
+        `open_tables` do.
         """
         failures: list[Unavailable] = []
         for open_one in self._opens:
@@ -58,13 +58,13 @@ class StorePruning:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many regions are done, and how many there are to do in what is open."""
-        told = [pruning.progress for pruning in self._opened]
-        return sum(done for done, _ in told), sum(regions for _, regions in told)
+        """The number of regions that are done, and of all in the open stores."""
+        counts = [pruning.progress for pruning in self._opened]
+        return sum(done for done, _ in counts), sum(regions for _, regions in counts)
 
     @property
     def holder(self) -> str | None:
-        """Another process that cleans up one of them, where so nothing was done."""
+        """Another process that cleans up one of them, which this pass therefore skipped."""
         return next((each.holder for each in self._opened if each.holder is not None), None)
 
     def close(self) -> None:
@@ -76,9 +76,9 @@ class StorePruning:
 def open_pruning(store: str, settings: Settings, workers: int) -> StorePruning:
     """Return a pass of cleanup over `store`, which is `hbase://…`; close it when it is done.
 
-    That may be one shard. Raises as `open_tables`.
+    That may be one shard. Raises as `open_tables` does.
     """
-    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  behind tms.server.stores; an extra
+    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  after tms.server.stores; an extra
     from tables.hbase.opening import shards_within  # noqa: PLC0415  as above
 
     options = hbase_options(settings)
@@ -90,7 +90,7 @@ def open_pruning(store: str, settings: Settings, workers: int) -> StorePruning:
 
 
 class StoreCopy:
-    """A copy of one store into another, of which each may have shards."""
+    """A copy of one store into another; each may have shards."""
 
     def __init__(
         self, parts: "Sequence[tuple[Copying, CopiedTransactions]]", closing: ExitStack
@@ -103,10 +103,10 @@ class StoreCopy:
         """The source's invalid write pointers."""
         has = {carried.target_has for _, carried in parts}
         self.target_has: TargetHas = has.pop() if len(has) == 1 else "its own"
-        """Which transactions the target has now."""
+        """Says which transactions the target has now."""
 
     def steps(self) -> "Generator[CopyStep, None, None]":
-        """Copy what is not there yet, giving each step when it is done. Raises as a `Copying`."""
+        """Copy what the target lacks, yielding each finished step. Raises as `Copying` does."""
         for copying, carried in self._parts:
             yield from copying.steps(carried.invalids, carried.taken)
 
@@ -124,11 +124,11 @@ class _Opened(NamedTuple):
 
 
 def open_copy(source: str, target: str, settings: Settings) -> StoreCopy:
-    """Return a copy of one store into another; what is known of transactions has gone over.
+    """Return a copy of one store into another; the state of transactions has been carried over.
 
-    Close it when it is done. Raises as `open_tables`, and `CopyRefused`.
+    Close it when it is done. Raises as `open_tables` does, and `CopyRefused`.
     """
-    from tables.copying import Copying, carry_mark  # noqa: PLC0415  behind tms.server.stores
+    from tables.copying import Copying, carry_mark  # noqa: PLC0415  after tms.server.stores
 
     limits, now_ms = settings.limits(), SystemClock().now_ms()
     opening = ExitStack()
@@ -145,10 +145,10 @@ def open_copy(source: str, target: str, settings: Settings) -> StoreCopy:
         ]
         for copying in chain.from_iterable(copies):
             copying.check()
-        known = read_source((own.tables.transactions for own in sources), limits, now_ms)
+        source_state = read_source((own.tables.transactions for own in sources), limits, now_ms)
         for other, into in zip(targets, copies, strict=True):
             ids = _ids_of(other.shard)
-            carried = carry(known, other.tables.transactions, limits, now_ms, ids)
+            carried = carry(source_state, other.tables.transactions, limits, now_ms, ids)
             for own in sources:
                 carry_mark(own.tables.transactions, other.tables)
             parts += [(copying, carried) for copying in into]
@@ -161,7 +161,7 @@ def open_copy(source: str, target: str, settings: Settings) -> StoreCopy:
 def _opened(
     url: str, settings: Settings, access: StoreAccess, closing: ExitStack
 ) -> Iterator[_Opened]:
-    """Open a store, or all of its shards, and have them closed."""
+    """Open a store, or all of its shards; `closing` closes them."""
     folder = folder_of(url)
     name = url.partition("?")[0] if folder is None else f"{LEVELDB.prefix}{folder.resolve()}"
     sharding = sharding_of(url, settings)
@@ -183,7 +183,7 @@ def _ids_of(shard: OneShard | None) -> OwnIds:
 
 
 def _place_of(shard: OneShard | None) -> Callable[[TopicId], bool] | None:
-    """Return what says whether a topic is in a shard."""
+    """Return a function that says whether a topic is in a shard."""
     if shard is None:
         return None
     return lambda topic: shard.sharding.shard_of(topic) == shard.shard
@@ -193,7 +193,7 @@ class StoreRegion(NamedTuple):
     """A region of a store's table on HBase."""
 
     url: str
-    """The store, or the shard, whose table it is."""
+    """The store or the shard that has the table."""
     table: str
     first: bytes
     behind: bytes
@@ -202,32 +202,32 @@ class StoreRegion(NamedTuple):
 def regions(store: str, settings: Settings) -> list[StoreRegion]:
     """Return the regions of the tables of `store`, `hbase://…`, or of its shards' tables.
 
-    Raises as `open_tables`.
+    Raises as `open_tables` does.
     """
     from tables.hbase.opening import ANY_SHARD, open_store, shards_within  # noqa: PLC0415  as below
-    from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.server.stores
+    from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  after tms.server.stores
 
     options = hbase_options(settings)
-    found: list[StoreRegion] = []
+    store_regions: list[StoreRegion] = []
     for url in shards_within(store, **options):
         with closing(open_store(url, shard=ANY_SHARD, **options)) as opened:
-            found += [
+            store_regions += [
                 StoreRegion(url, region.table, region.start, region.stop)
                 for table in (MESSAGE, PAYLOAD)
                 for region in opened.regions(table)
             ]
-    return found
+    return store_regions
 
 
 def prune_region(settings: Settings, region: StoreRegion) -> Counter[tuple[str, str]]:
-    """Delete from a region what has expired or is of deleted topics; return how much, by what.
+    """Delete expired rows and rows of deleted topics from a region; return how many, by reason.
 
-    Counts have the keys (reason, "rows") and (reason, "bytes"). Any number of processes may do so,
-    servers beside them; what one has done another finds done. Of invalid transactions nothing is
-    touched: that is a pass's business (`open_pruning`). Raises as `open_tables`.
+    Counts have the keys (reason, "rows") and (reason, "bytes"). Any number of processes may do so
+    at the same time as servers; work done by one is not repeated. Entries of invalid transactions
+    are not touched: a pass does that (`open_pruning`). Raises as `open_tables` does.
     """
     from cleanup.hbase.opening import recorded_invalid_list  # noqa: PLC0415  as above
-    from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.server.stores; an extra
+    from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  after tms.server.stores; an extra
     from cleanup.hbase.worker import Memory, Worker, WorkerContext  # noqa: PLC0415
     from cleanup.ranges import Step  # noqa: PLC0415
     from tables.hbase.opening import ANY_SHARD, open_store  # noqa: PLC0415

@@ -1,9 +1,9 @@
-"""Measures the longest step of the event loop: how long one piece of work has kept out all others.
+"""Measures the longest step of the event loop: how long one piece of work has blocked all others.
 
-uvloop tells nothing of its steps, so a timer that is due each 10 ms looks how late it is. A step of
-L seconds is measured as L - 10 ms to L, and the callbacks that were ready together are one step.
-That costs nothing for a request, and an idle server less than a hundredth of a core. Collections of
-old garbage, which `gc_schedule` does, are measured apart.
+uvloop does not report its steps, so a timer that is due every 10 ms measures how late it is. A step
+of L seconds is measured as L - 10 ms to L, and callbacks that were ready together are one step.
+That costs a request nothing, and an idle server less than a hundredth of a core. Collections of old
+garbage by `gc_schedule` are measured separately.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ class LoopSteps:
     """The longest step and the longest collection of the last one to two minutes, in seconds."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        """Measure by `now`, in seconds; the period of the timer is one of real time."""
+        """Measure by `now`, in seconds; the period of the timer is real time."""
         self._now = now
         self._began_s = 0.0
-        """When the timer was set last."""
+        """When the timer was last set."""
         self._window_began_s = 0.0
         self._step_s = self._step_before_s = 0.0
-        """In this minute, and in the one before."""
+        """In this minute, and in the previous one."""
         self._collection_s = self._collection_before_s = 0.0
 
     @property
@@ -67,7 +67,7 @@ class LoopSteps:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Measure a collection apart: the step that it is in counts without it."""
+        """Measure a collection separately; its step counts without it."""
         began_s = self._now()
         try:
             yield
@@ -77,7 +77,7 @@ class LoopSteps:
             self._collection_s = max(self._collection_s, took_s)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they are now."""
+        """Yield the metrics as they are now."""
         yield GaugeMetricFamily(
             "tms_loop_longest_step_seconds",
             "The longest step of the event loop in the last one to two minutes, at most 10 ms less "

@@ -1,6 +1,6 @@
-"""Puts the parts together: the shard of a store, and what a process has once beside it.
+"""Assembles the parts: the shard of a store, and the parts that a process has once.
 
-With `tms.server.shard` the one place that sees everything.
+Only this file and `tms.server.shard` know all parts.
 """
 
 import asyncio
@@ -45,54 +45,54 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class OpenServices(Shard):
-    """All services of a process: of its only shard, and beside. Fulfils `ServerServices`."""
+    """All services of a process with one shard. Implements `ServerServices`."""
 
     namespaces: DeclaredNamespaces
     schemas: LocalSchemas
     room_metrics: RoomMetrics | None
-    """None without an upkeep, and for a store that is not in a folder."""
+    """None without upkeep, and for a store that is not in a folder."""
     _opened: AsyncExitStack
 
     @property
     def sharding(self) -> None:
-        """None: the store has one shard."""
+        """None, because the store has one shard."""
 
     def in_shard(self, shard: int) -> "OpenServices":
-        """Return this: it is the shard 0, and there is no other."""
+        """Return this: it is shard 0, the only one."""
         check_shard(shard, 1)
         return self
 
     def reaching(self, _: TopicId) -> Service:
-        """Return the way to a topic of the service's own."""
+        """Return the messaging that has one of the service's own topics."""
         return self.messaging
 
     async def room(self) -> Room | None:
-        """Look how much of its disk the store takes; None if it is not in a folder."""
+        """Measure the disk space of the store; None if it is not in a folder."""
         metrics = self.room_metrics
         return None if metrics is None else await asyncio.to_thread(metrics.refresh)
 
     async def refresh_metrics(self) -> None:
-        """See to it that metrics that have to be looked for are up to date; a bounded time."""
+        """Update the metrics that must be measured; takes a bounded time."""
         await self.subscriptions.lags.refresh()
         await self.room()
 
     def warnings(self) -> list[str]:
-        """Return what should be done something about soon, in words; always in the same time."""
+        """Return warnings that need attention soon; takes constant time."""
         own = self.own_transactions
         return [] if own is None else own.warnings()
 
     def findings(self) -> Sequence[Finding]:
-        """Return whether the store takes no writes now."""
+        """Return a finding if the store refuses writes now."""
         return self.refused_writes(FindingKind.WRITES_REFUSED, "the store")
 
     def present(self) -> "tuple[OpenServices, Sequence[int]]":
-        """Return this, and no shard."""
+        """Return this, and no missing shards."""
         return self, ()
 
     async def close(self) -> None:
-        """Write what is queued, refuse what comes after, and close the store.
+        """Write queued requests, refuse later ones, and close the store.
 
-        Also where the caller is cancelled: otherwise it would be left open and locked.
+        Completes even if the caller is cancelled: otherwise the store would stay open and locked.
         """
         await _ended(asyncio.ensure_future(self._opened.aclose()))
 
@@ -112,10 +112,10 @@ async def open_services(
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
-    `limits` and `settings` have their defaults where they are not given; with a `lease`, nothing is
-    done but under that, and `instances` gives the servers of the cluster. If `access` is to read,
-    no part of them writes. Say where the loop serves nothing else. `values` is as `services_on` has
-    it. Raises as `open_tables`.
+    `limits` and `settings` are the defaults if None. With a `lease`, everything is done under it,
+    and `instances` returns the servers of the cluster. If `access` is to read, no part writes.
+    `may_block_loop` says that the loop serves nothing else. `values` is that of `services_on`.
+    Raises as `open_tables` does.
     """
     settings = settings or Settings.model_construct()
     limits = limits or settings.limits()
@@ -150,7 +150,7 @@ async def open_services(
 async def open_embedded(store: str, access: StoreAccess) -> OpenServices:
     """Return the services on `store` for a client in this process.
 
-    A caller that is cancelled meanwhile waits until the store is closed again.
+    A cancelled caller waits until the store is closed again.
     """
     opening = asyncio.ensure_future(open_services(store, access=access))
     try:
@@ -162,9 +162,9 @@ async def open_embedded(store: str, access: StoreAccess) -> OpenServices:
 
 
 async def _ended(task: "asyncio.Future[T]") -> T:
-    """Return what `task` returns; where the caller is cancelled, raise that, but after its end."""
+    """Return the result of `task`; if the caller is cancelled, raise that after its end."""
     cancelled: asyncio.CancelledError | None = None
-    with CancelScope(shield=True):  # a scope around it would cancel at each turn of the loop
+    with CancelScope(shield=True):  # a cancelled scope around it cancels at each turn of the loop
         while not task.done():
             try:
                 await asyncio.wait((task,))
@@ -190,10 +190,10 @@ async def services_on(
     access: StoreAccess = StoreAccess.CREATE,
     upkeep: Upkeep | None = None,
 ) -> OpenServices:
-    """Return the services on `tables`, which close with them, also where this fails.
+    """Return the services on `tables`, which close with them, even if this fails.
 
-    So do `namespaces`; none are declared where that is None. Payloads are checked by `values`, or
-    by the registry on these services if its extra is installed. Raises as `open_shard`.
+    So do `namespaces`; None means that none are declared. `values` checks payloads, or the registry
+    on these services if its extra is installed. Raises as `open_shard` does.
     """
     namespaces = namespaces or UndeclaredNamespaces(limits)
     way = WayToLog()

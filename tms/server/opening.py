@@ -1,6 +1,6 @@
-"""Opens what a server serves: a whole store, or all the shards of one that has several.
+"""Opens the store that a server serves: a whole store, or all shards of one with several.
 
-What serves shards is imported only where a store has some.
+The code for shards is imported only for a store with shards.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ async def open_served(
     values: PayloadValues | None,
     may_block_loop: bool = False,
 ) -> "OpenServices | ShardedServices":
-    """Return the services on the store of `settings`, of a server that is alone.
+    """Return the services on the store of `settings`, for a standalone server.
 
-    Close them when done. The arguments are those of `open_services`. Raises as that.
+    Close them when done. The arguments are those of `open_services`. Raises as that does.
     """
     sharding = await asyncio.to_thread(sharding_of, settings.store, settings)
     if sharding is None:
@@ -40,7 +40,7 @@ async def open_served(
             values=values,
             may_block_loop=may_block_loop,
         )
-    from tms.server.sharded import open_shards  # noqa: PLC0415  for stores with shards alone
+    from tms.server.sharded import open_shards  # noqa: PLC0415  only for stores with shards
 
     return await open_shards(
         settings.store,

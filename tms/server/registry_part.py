@@ -1,4 +1,4 @@
-"""The registry's part of a server: what is opened for it, beside the service or without one."""
+"""The registry's part of a server, with the service or without it."""
 
 import asyncio
 import importlib.util
@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class OpenRegistry(NamedTuple):
-    """A registry, of which nothing is served yet."""
+    """An open registry that is not served yet."""
 
     registry: Registry
     values: RegistryValues
@@ -56,16 +56,17 @@ class OpenRegistry(NamedTuple):
     mastership: Mastership | None
     """None if every server writes."""
     credentials: Credentials | None
-    """By what the log is reached; None: by nothing, or as this server."""
+    """The credentials for the log; None for none, or for those of this server."""
 
 
 async def open_registry(
     settings: Settings, clock: Clock, stack: AsyncExitStack
 ) -> OpenRegistry | None:
-    """Return the registry that settings ask for, until the stack ends; None without its extra.
+    """Return the registry of the settings, until the stack ends; None without its extra.
 
-    Its log is reached once its way is attached. Raises `ValueError` if the extra is not installed
-    and it was asked for, and for a token file that cannot be used, and as `open_metadata`.
+    It reaches its log once `RegistryPart.attach` or `attach_to` is called. Raises `ValueError` if a
+    required extra is not installed, and for a token file that cannot be used, and as
+    `open_metadata` does.
     """
     if importlib.util.find_spec("avro") is None:
         if settings.registry_listen or settings.registry_log:
@@ -89,7 +90,7 @@ async def open_registry(
 async def _election(
     settings: Settings, way: WayToLog, clock: Clock, stack: AsyncExitStack
 ) -> tuple[Election | None, StoreIds | None]:
-    """Return how a master is elected, and who gives it ids; None if there is none, or nobody."""
+    """Return the election of a master and the source of its ids; None if there is none."""
     if settings.registry_mode != "master":
         return None, None
     url, is_eligible = settings.registry_url, settings.registry_master_eligible
@@ -105,7 +106,7 @@ async def _election(
 
 
 class RegistryPart:
-    """A registry that is served, and the way to its log."""
+    """A served registry, with access to its log."""
 
     def __init__(
         self,
@@ -114,10 +115,10 @@ class RegistryPart:
         tls: ssl.SSLContext | None = None,
         security: Security | None = None,
     ) -> None:
-        """Serve what was opened. Its log is reached by `tls`, and not before it is led there."""
+        """Serve `opened`. It reaches its log over `tls`, once attached."""
         self.registry, _, self._way, self._mastership, self._credentials = opened
         self.schemas = RegistrySchemas(self.registry)
-        """For who may see all of them, or asks for each whether somebody may."""
+        """For callers that may see all schemas, or that check permissions for each."""
         self._sealer = None if security is None else security.sealer
         self._forwarder = Forwarder(0, tls, self._sealer)
         self._settings = settings
@@ -142,7 +143,7 @@ class RegistryPart:
         self._reading: asyncio.Task[None] | None = None
 
     def elect(self) -> None:
-        """Take part in electing a master, if there is to be one."""
+        """Take part in the election of a master, if there is one."""
         if self._mastership is not None:
             self._mastership.take_part(self.registry)
 
@@ -157,11 +158,11 @@ class RegistryPart:
         return [] if self._address is None else [ListeningAddress(self._app, *self._address)]
 
     def register(self, metrics: CollectorRegistry) -> None:
-        """Show the registry's metrics beside others."""
+        """Add the registry's metrics to `metrics`."""
         metrics.register(self._metrics)
         metrics.register(SchemaMetrics(self.registry))
 
-    # The way to the log.
+    # Access to the log.
 
     def attach(self, messaging: Messaging) -> None:
         """Reach the log in this process."""
@@ -170,9 +171,9 @@ class RegistryPart:
         self._start_reading()
 
     def attach_to(self, url: str | None, boot: str = "") -> None:
-        """Reach the log at the server of a URL; None: nowhere for now.
+        """Reach the log at the server of a URL; None: no server for now.
 
-        `boot` says which process of it that is; empty: that is not known.
+        `boot` identifies its process; empty if unknown.
         """
         if (url, boot) == (self._url, self._boot) and self._remote is not None:
             return
@@ -180,7 +181,7 @@ class RegistryPart:
         if url is None:
             return
         self._url, self._boot = url, boot
-        # Retries are the log's own: where it is may change in between.
+        # The log retries by itself, because its server may change in between.
         self._remote = RemoteServices(
             url,
             timeout_s=REACHED_S_MAX,
@@ -192,7 +193,7 @@ class RegistryPart:
         self._start_reading()
 
     def _access_to(self, url: str, boot: str) -> Access:
-        """Return as whom the log is reached: by a token if there is one, else as this server."""
+        """Return the credentials for the log: a token if there is one, or else this server's."""
         signing = None
         if self._credentials is None and self._sealer is not None:
             signing = Signing(self._sealer, url, boot)
@@ -206,7 +207,7 @@ class RegistryPart:
             self._keep(asyncio.create_task(remote.close()))
 
     def _start_reading(self) -> None:
-        """Read what there is, so that the first request need not wait for that."""
+        """Read the schemas, so that the first request need not wait for them."""
         is_reading = self._reading is not None and not self._reading.done()
         if not self.registry.log.readings and not is_reading:
             self._reading = supervised("reading the schemas first", self._read)
@@ -224,12 +225,12 @@ class RegistryPart:
         task.add_done_callback(self._tasks.discard)
 
     def check_ready(self) -> None:
-        """Raise `NoLeader` if no schemas could be told yet."""
+        """Raise `NoLeader` if the schemas have not been read yet."""
         if not self.registry.log.readings:
             raise NoLeader(reason="the log of schemas has not been read yet")
 
     async def close(self) -> None:
-        """Be no master, and reach the log no more."""
+        """Stop being master, and stop reaching the log."""
         if self._mastership is not None:
             await self._mastership.close()
         self._detach()

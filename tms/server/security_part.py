@@ -1,7 +1,7 @@
-"""The part of a server that knows who asks and who may do what: opened beside the service.
+"""The access control of a server: who callers are and what they may do. Opened with the service.
 
-What it has to ask elsewhere is opened with it: rules and tokens in a metadata store, keys of who
-signs tokens, and the keys by which the servers of a cluster believe each other.
+Its sources are opened with it: rules and tokens in a metadata store, the keys of token issuers, and
+the keys with which servers of a cluster authenticate each other.
 """
 
 import contextlib
@@ -41,23 +41,23 @@ _PUBLISHES = Caller(part=AUDIT)
 
 
 class SecurityFiles(NamedTuple):
-    """The facts that settings and their files tell of who may do what; nothing is open yet."""
+    """The access control in the settings and their files; nothing is open yet."""
 
     settings: Settings
     clock: Clock
     options: GrantOptions
     web_keys: Any
-    """The keys of who signs tokens (`WebKeys`); None if no such token is taken."""
+    """The keys of token issuers (`WebKeys`); None if signed tokens are not accepted."""
     web_tokens: VerifyWebToken | None
     passwords: VerifyPassword | None
 
     async def open(
         self, stack: AsyncExitStack, store: MetadataStore | None, instance_id: int | None = None
     ) -> "Security":
-        """Know what is in force, by a metadata store if there is one, until the stack ends.
+        """Open the access control, with a metadata store if there is one, until the stack ends.
 
-        With an `instance_id` other servers of a cluster have the same store. Waits for a store
-        that is away. Raises `ValueUnreadable`, and `OSError` for the audit's file.
+        With an `instance_id` other servers of a cluster have the same store. Waits for an
+        unreachable store. Raises `ValueUnreadable`, and `OSError` for the audit's file.
         """
         settings, clock, limits = self.settings, self.clock, self.settings.limits()
         grants = Grants(self.options, clock)
@@ -107,13 +107,13 @@ class Security(NamedTuple):
     access: AccessControl
     """The access control of the service's operations."""
     registry_access: AccessControl
-    """The access control of the registry's."""
+    """The access control of the registry's operations."""
     boot: str
-    """Which process of this server seals have to be for."""
+    """The process of this server for which seals must be made."""
     sealer: Sealer | None
     """Seals principals for other servers; None if they share no keys."""
     audited: WayToLog
-    """The way to the service that has the audit's topic."""
+    """Access to the service that has the audit's topic."""
 
 
 async def _publish(way: WayToLog, lines: list[bytes]) -> None:
@@ -127,9 +127,9 @@ async def _publish(way: WayToLog, lines: list[bytes]) -> None:
 
 
 class Signing:
-    """Says in each request to the server of a URL who makes it: this server itself, or `who`.
+    """Adds the principal to each request to a server: `who`, or this server itself.
 
-    `boot`: which process of it they are for, empty if that is not known. Such is
+    `boot` is the process that the requests are for, empty if unknown. Implements
     `tms.client.remote.access.RequestSigning`.
     """
 
@@ -147,7 +147,7 @@ class Signing:
         self._boot = boot
 
     def line(self, method: str, target: bytes, body: bytes) -> bytes:
-        """Return the line of a request's head that says so."""
+        """Return the header line with the principal."""
         path, _, query = target.partition(b"?")
         seal = self._sealer.seal(
             self._who(),
@@ -170,7 +170,7 @@ class Signing:
 
 
 def read_security(settings: Settings, clock: Clock) -> SecurityFiles | None:
-    """Return what settings ask for; None if everybody may do everything.
+    """Return the access control in the settings; None if everybody may do everything.
 
     Raises `ValueError` and `OSError` for files that cannot be used.
     """
@@ -211,12 +211,12 @@ def _check_extra(module: str) -> None:
 
 
 class ServedTls(NamedTuple):
-    """The TLS of a server."""
+    """The TLS contexts of a server."""
 
     own: ServerTls | None
-    """With its clients; None without a certificate."""
+    """For its clients; None without a certificate."""
     to_others: ssl.SSLContext | None
-    """With other servers; None if it asks none."""
+    """For other servers; None if it calls none."""
 
 
 def read_tls(settings: Settings) -> ServedTls:

@@ -1,9 +1,9 @@
 """A shard: the parts that a store has once. One server at a time leads it.
 
-1. Its parts are made once and in one order, each from those before it. None is set in another
-   later, so whoever has a part may use it.
-2. They are closed in the other order, all of them, whatever one of them raises. The tables stay
-   open: whoever opened them closes them.
+1. Its parts are created once and in one order, each from those before it. No part is set in another
+   later, so any code that has a part may use it.
+2. They are closed in reverse order, all of them, even if some raise. The tables stay open: their
+   opener closes them.
 
 The parts that a process shares between several shards are its `Process`.
 """
@@ -84,11 +84,11 @@ class Process(NamedTuple):
     may_block_loop: bool
     """Whether its event loop serves nothing else."""
     cache: CacheBudget | None = None
-    """The memory that its shards' recent messages take together; None: each shard has its own."""
+    """The memory for recent messages that its shards share; None: each shard has its own."""
 
 
 class Upkeep(NamedTuple):
-    """The upkeep of a store besides the services: the store at a URL, as settings say."""
+    """What upkeep of a store needs besides the services: its URL and settings."""
 
     url: str
     store: Store
@@ -103,24 +103,24 @@ Opened = tuple[StoreTables, Upkeep]
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The services on one store, with what they stand on and what looks after it."""
+    """The services on one store, with its tables and its upkeep."""
 
     lease: HeldLease | None
-    """The lease under which the shard works; None if this server is alone."""
+    """The lease of the shard; None if this server is alone."""
     engine: StoreRuntime
     messaging: Service
     subscriptions: SubscriptionService
     groups: GroupService
     own_transactions: TransactionService | None
-    """The transactions that are managed here; None where they are managed elsewhere."""
+    """The transactions managed here; None if they are managed elsewhere."""
     transactions: AsyncTransactions
     """The same; if they are managed elsewhere, each call is refused."""
     upkeep: Upkeep | None
     """None if the services were opened without it."""
     cleanup: CleanupService | None
-    """None without an upkeep, or if the store is only read."""
+    """None without upkeep, or if the store is only read."""
     inspection: Partwise | None
-    """None without an upkeep."""
+    """None without upkeep."""
     _closing: AsyncExitStack
 
     @property
@@ -129,16 +129,16 @@ class Shard:
         return self.messaging.ranges
 
     async def refresh_lags(self) -> None:
-        """Look how far readers are behind; a bounded time."""
+        """Measure how far readers are behind; takes a bounded time."""
         await self.subscriptions.lags.refresh()
         await self.groups.lags.refresh()
 
     def lags(self) -> Sequence[ReaderLag]:
-        """Return how far readers are behind, as they were last looked at."""
+        """Return how far readers are behind, as last measured."""
         return [*self.subscriptions.lags.lags(), *self.groups.lags.lags()]
 
     def refused_writes(self, kind: FindingKind, where: str) -> Sequence[Finding]:
-        """Return that it takes no writes, if so."""
+        """Return a finding if the shard refuses writes."""
         try:
             self.messaging.check_ready()
         except Stopping:
@@ -148,7 +148,7 @@ class Shard:
         return ()
 
     def stop_waiting(self) -> None:
-        """Let polls and takes that wait answer now, and from now on at once."""
+        """Let waiting polls and takes return now, and later ones at once."""
         self.messaging.stop_waiting()
         self.groups.stop_waiting()
 
@@ -158,7 +158,7 @@ class Shard:
             await asyncio.to_thread(self.upkeep.store.raise_format)
 
     async def close(self) -> None:
-        """Write what is queued and refuse what comes after; the tables stay open."""
+        """Write queued requests and refuse later ones; the tables stay open."""
         await self._closing.aclose()
 
 
@@ -174,10 +174,9 @@ async def open_shard(
 ) -> Shard:
     """Return the shard of `tables`, within the running event loop; close it when done.
 
-    With a `lease`, nothing is done but under that; `instances` gives the servers of its cluster.
-    New transactions have the write pointers `ids`. If
-    `access` is to read, no part writes. Raises `StoreCorrupt` where the log of transactions is
-    damaged, `StoreUnavailable`; then nothing of it is open.
+    With a `lease`, everything is done under it; `instances` returns the servers of its cluster. New
+    transactions get the write pointers `ids`. If `access` is to read, no part writes. Raises
+    `StoreCorrupt` if the log of transactions is damaged, `StoreUnavailable`; then no part is open.
     """
     limits, clock = process.limits, process.clock
     token = 0 if lease is None else lease.token
@@ -190,7 +189,7 @@ async def open_shard(
     if upkeep is None or upkeep.settings.transactions == "own":
         recovered = await asyncio.to_thread(recover, clock.now_ms())
         if lease is not None and isinstance(tables, SealedTables):
-            await asyncio.to_thread(_know_takeovers, tables, token, recovered)
+            await asyncio.to_thread(_record_takeover, tables, token, recovered)
     async with AsyncExitStack() as last_first:
         engine = StoreRuntime(
             tables,
@@ -237,14 +236,14 @@ async def open_shard(
 def carriers_of(
     writing: Writing, subscriptions: SubscriptionService, groups: GroupService
 ) -> Sequence[Carrier]:
-    """Return what carries something with commits; one more thing is one more in this list."""
+    """Return the carriers of commits; to carry one more thing, add one here."""
     return StoredPublications(writing), subscriptions, groups
 
 
 def _services(
     engine: StoreRuntime, process: Process, recover: Recover, recovered: RecoveredState | None
 ) -> tuple[Service, SubscriptionService, GroupService, TransactionService | None]:
-    """Make the services; their transactions go on from what was `recovered`, if anything was."""
+    """Create the services; their transactions continue from `recovered`, if there is a state."""
     journal = None
     if recovered is not None:
         journal = TransactionJournal(
@@ -286,10 +285,11 @@ def _services(
 
 
 def _open_mark(mark: StoreMark, tables: StoreTables, access: StoreAccess) -> None:
-    """Have the time go on from the store's mark. Blocks.
+    """Let time continue from the store's mark. Blocks.
 
-    A store without one is of a version whose cleanup guessed when transactions wrote what. So its
-    bounds are forgotten before there is a mark: what was passed over, and is listed, is found then.
+    A store without one is from a version whose cleanup guessed the times of transactions' entries.
+    So its bounds are deleted before there is a mark: cleanup then finds entries that it had missed,
+    if their transactions are still listed.
     """
     if mark.open() or access is StoreAccess.READ:
         return
@@ -302,17 +302,17 @@ def _open_mark(mark: StoreMark, tables: StoreTables, access: StoreAccess) -> Non
     tables.write(batch)
 
 
-def _know_takeovers(tables: SealedTables, token: int, recovered: RecoveredState) -> None:
-    """Have only what went on over a takeover sealed. Blocks. Raises as `recover_state`."""
+def _record_takeover(tables: SealedTables, token: int, recovered: RecoveredState) -> None:
+    """Let only runs that cross a takeover be sealed. Blocks. Raises as `recover_state` does."""
     state, last = recovered.state, recovered.state.last_write_pointer
-    going_on = [pointer for opened in state.opened for pointer in opened.pointers]
+    in_progress = [pointer for opened in state.opened for pointer in opened.pointers]
     before = last if recovered.before_last is None else recovered.before_last
-    crossings = take_over(tables.store, token, recovered.last_token, before, going_on)
-    tables.sealed.runs.know(last, going_on, crossings)
+    crossings = take_over(tables.store, token, recovered.last_token, before, in_progress)
+    tables.sealed.runs.record_takeover(last, in_progress, crossings)
 
 
 async def _no_snapshot() -> None:
-    """Tell nothing: transactions are managed elsewhere."""
+    """Return no snapshot: transactions are managed elsewhere."""
 
 
 async def _start_cleanup(
@@ -322,24 +322,24 @@ async def _start_cleanup(
     process: Process,
     lease: HeldLease | None,
 ) -> CleanupService:
-    """Start the thread that cleans up beside the services."""
+    """Start the cleanup thread of the services."""
     url, store, settings, pool = upkeep
     limits, clock = process.limits, process.clock
-    asked = LoopServices(asyncio.get_running_loop(), messaging, transactions)
+    calls = LoopServices(asyncio.get_running_loop(), messaging, transactions)
     inverts = settings.cleanup_invalid
-    rules = TopicRules(store, asked, limits, clock)
+    rules = TopicRules(store, calls, limits, clock)
     cleaner: Passes
     if has_scheme(url, HBASE):
         from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
 
         hbase = hbase_options(settings, lease, pool)
-        make = partial(ServerCleaner, url, hbase, asked, limits, clock)
+        make = partial(ServerCleaner, url, hbase, calls, limits, clock)
         workers = settings.cleanup_workers
         cleaner = await asyncio.to_thread(
             make, recording=store, workers=workers, inverts_invalid=inverts, rules=rules
         )
     else:
-        cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
+        cleaner = Cleaner(store, calls, limits, clock, inverts_invalid=inverts, rules=rules)
         messaging.metrics.memory.show("cleaned_topics", lambda: cleaner.topic_count)
     runner = Runner(cleaner, limits, clock, lambda: messaging.metrics.requests)
     CleanupMetrics(process.registry, runner, clock, rules.held_ms)

@@ -1,13 +1,13 @@
-"""The services of a process on shards: those of each one that it leads, and the ways to others.
+"""The services of a process on shards: those of each shard that it leads, and access to others.
 
-1. Each shard is opened, led and closed by itself, as a lone server's store is. A process that is
-   alone leads all of them; in a cluster it leads some, under a lease for each.
+1. Each shard is opened, led and closed by itself, like a standalone server's store. A standalone
+   process leads all of them; in a cluster it leads some, under a lease for each.
 2. Shards share the clock, the namespaces, the metrics' registry, the cache's memory and the
-   connections to HBase, of which each has a bounded part. Other limits hold for each shard.
-3. A request for a topic or a transaction is answered by the services of its shard (`in_shard`).
-   Lists and sums are made of all shards, also of those that others lead (`tms.sharding`).
-4. A cluster serves a store without shards as one that has a single shard. Nothing that users see
-   numbers it then: no label, finding or warning.
+   connections to HBase, of which each has a bounded part. Other limits apply per shard.
+3. The services of a shard answer requests for its topics and transactions (`in_shard`). Lists and
+   sums cover all shards, including those that others lead (`tms.sharding`).
+4. A cluster serves a store without shards as one with a single shard. Users then never see its
+   number, in no label, finding or warning.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ from tms.transactions.foreign_manager import TransactionsOfOthers
 
 @dataclass(frozen=True, slots=True)
 class ShardedServices:
-    """All services of a process, over its shards. Fulfils `ServerServices`."""
+    """All services of a process, over its shards. Implements `ServerServices`."""
 
     sharding: Sharding
     places: Places[Shard]
@@ -75,9 +75,9 @@ class ShardedServices:
     registries: dict[int, CollectorRegistry]
     """The metrics of the shards that are led here."""
     led: "dict[int, ShardedServices]"
-    """For each shard that is led here its services, with what is of the process."""
+    """The services of each shard that is led here, with those of the process."""
     closing: AsyncExitStack
-    """Closes what was opened with the services."""
+    """Closes everything opened with the services."""
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -85,7 +85,7 @@ class ShardedServices:
         return [shard for _, shard in sorted(self.places.led.items())]
 
     def in_shard(self, shard: int) -> "ShardedServices":
-        """Return the services of one shard alone, with what is of the process.
+        """Return the services of one shard, with those of the process.
 
         Raises `InvalidRequest` (invalid_query), and `NoLeader` if it is not led here.
         """
@@ -94,8 +94,8 @@ class ShardedServices:
         return self.led[shard]
 
     def reaching(self, topic: TopicId) -> Messaging:
-        """Return the way to a topic of the service's own, wherever that is led."""
-        shard, reached = self.sharding.shard_of(topic), self.places.reached
+        """Return the messaging that has one of the service's own topics, wherever its leader is."""
+        shard, reached = self.sharding.shard_of(topic), self.places.as_server
         return cast("Messaging", ShardService(lambda: held(reached[shard]).messaging))
 
     @asynccontextmanager
@@ -106,7 +106,7 @@ class ShardedServices:
         lease: HeldLease | None = None,
         instances: Instances | None = None,
     ) -> AsyncIterator[Shard]:
-        """Serve a shard on its tables, which stay open. Raises as `open_shard`."""
+        """Serve a shard on its tables, which stay open. Raises as `open_shard` does."""
         tables, upkeep = opened
         registry = CollectorRegistry()
         shard = await open_shard(
@@ -139,29 +139,29 @@ class ShardedServices:
             await shard.close()
 
     def stop_waiting(self) -> None:
-        """Let polls and takes that wait answer now, and from now on at once."""
+        """Let waiting polls and takes return now, and later ones at once."""
         for shard in self.shards:
             shard.stop_waiting()
 
     async def refresh_lags(self) -> None:
-        """Look how far readers are behind; a bounded time."""
+        """Measure how far readers are behind; takes a bounded time."""
         for shard in self.shards:
             await shard.refresh_lags()
 
     def lags(self) -> Sequence[ReaderLag]:
-        """Return how far readers are behind, as they were last looked at."""
+        """Return how far readers are behind, as last measured."""
         return [lag for shard in self.shards for lag in shard.lags()]
 
     async def room(self) -> None:
-        """Return nothing: shards share no folder."""
+        """Return None: shards share no folder."""
 
     async def refresh_metrics(self) -> None:
-        """See to it that metrics that have to be looked for are up to date; a bounded time."""
+        """Update the metrics that must be measured; takes a bounded time."""
         for shard in self.shards:
             await shard.subscriptions.lags.refresh()
 
     def warnings(self) -> list[str]:
-        """Return what should be done something about soon, and in which shard."""
+        """Return warnings that need attention soon, with their shards."""
         is_one = self.sharding.shards == 1
         return [
             warning if is_one else f"shard {number}: {warning}"
@@ -171,13 +171,13 @@ class ShardedServices:
         ]
 
     def findings(self) -> list[Finding]:
-        """Return which shards are away now, or take no writes; a single one is the whole store."""
+        """Return findings about shards that are away or refuse writes."""
         if self.sharding.shards == 1:
             kind = FindingKind.WRITES_REFUSED
             return [
                 each for shard in self.shards for each in shard.refused_writes(kind, "the store")
             ]
-        found = {
+        reported = {
             number: Finding(
                 kind=FindingKind.SHARD_AWAY,
                 where=f"shard {number}",
@@ -191,11 +191,11 @@ class ShardedServices:
         for number, shard in self.places.led.items():
             refused = shard.refused_writes(FindingKind.SHARD_AWAY, f"shard {number}")
             for finding in refused:
-                found.setdefault(number, finding)
-        return [finding for _, finding in sorted(found.items())]
+                reported.setdefault(number, finding)
+        return [finding for _, finding in sorted(reported.items())]
 
     def present(self) -> "tuple[ShardedServices, Sequence[int]]":
-        """Return the services whose lists leave out the shards that no server leads, and these."""
+        """Return services whose lists leave out shards without a leader, and these shards."""
         missing = self.places.missing
         transactions = self.transactions
         if missing and isinstance(transactions, ShardedTransactions):
@@ -208,12 +208,12 @@ class ShardedServices:
             await shard.raise_format()
 
     async def close(self) -> None:
-        """Close what leads the shards, and what is of the process."""
+        """Close the shards, and the parts of the process."""
         await self.closing.aclose()
 
 
 class ShardStores:
-    """The stores of shards, as settings say: each is opened by itself. Used from any thread."""
+    """The stores of shards, opened one by one by the settings. Used from any thread."""
 
     def __init__(self, store: str, sharding: Sharding, settings: Settings) -> None:
         """Open shards of `store`, `hbase://…`."""
@@ -229,13 +229,13 @@ class ShardStores:
         self._settings = settings
 
     def url(self, number: int) -> str:
-        """Return the URL of one."""
+        """Return the URL of one shard."""
         return self._store if self._sharding.shards == 1 else url_of_shard(self._store, number)
 
     def open(self, number: int, lease: HeldLease | None = None) -> Opened:
-        """Open one; the caller closes the tables.
+        """Open one shard; the caller closes the tables.
 
-        Raises as `open_tables`, and `StoreFormatUnknown` if it is not as the whole store says.
+        Raises as `open_tables` does, and `StoreFormatUnknown` if it contradicts the whole store.
         """
         url = self.url(number)
         expected = OneShard(number, self._sharding) if self._sharding.shards > 1 else None
@@ -255,11 +255,11 @@ async def open_shards(
     values: PayloadValues | None,
     may_block_loop: bool = False,
 ) -> ShardedServices:
-    """Return the services on all shards of `store`, `hbase://…`, of a server that is alone.
+    """Return the services on all shards of `store`, `hbase://…`, for a standalone server.
 
     The stores are opened together, because each may have to wait for a dead server's calls. If one
-    does not open, none is. The arguments are those of `tms.server.node.open_services`. Raises as
-    that, and `StoreFormatUnknown` where a shard is not as `sharding` has it.
+    cannot be opened, all are closed. The arguments are those of `tms.server.node.open_services`.
+    Raises as that does, and `StoreFormatUnknown` if a shard contradicts `sharding`.
     """
     stores = ShardStores(store, sharding, settings)
     opened = await asyncio.to_thread(_open_all, stores.open, sharding.shards)
@@ -273,7 +273,7 @@ async def open_shards(
 
 
 async def namespaces_of(settings: Settings) -> DeclaredNamespaces:
-    """Return the namespaces of a server on a store that is not in a folder. Raises as it opens."""
+    """Return the namespaces of a server on a store that is not in a folder. Raises on opening."""
 
     async def open_beside(url: str, _: bool) -> MetadataStore:  # noqa: FBT001  a Callable
         return await open_metadata(url, settings)
@@ -282,7 +282,7 @@ async def namespaces_of(settings: Settings) -> DeclaredNamespaces:
 
 
 def _open_all(open_one: Callable[[int], Opened], count: int) -> list[Opened]:
-    """Return all that is opened, in as many threads. If one raises, close the others."""
+    """Open all shards, each in a thread. If one raises, close the others."""
     with ThreadPoolExecutor(count, "tms-open") as threads:
         opening = [threads.submit(open_one, shard) for shard in range(count)]
     try:
@@ -300,9 +300,9 @@ def _close(opened: Sequence[Opened]) -> None:
 async def open_sharded(
     opened: Sequence[Opened], sharding: Sharding, process: Process
 ) -> ShardedServices:
-    """Return the services on all shards, which close with them, also where this fails.
+    """Return the services on all shards, which close with them, even if this fails.
 
-    So do the namespaces of `process`. Raises as `open_shard`.
+    So do the namespaces of `process`. Raises as `open_shard` does.
     """
     assert len(opened) == sharding.shards
     async with AsyncExitStack() as last_first:
@@ -320,8 +320,7 @@ async def open_sharded(
 def services_of_shards(sharding: Sharding, process: Process, settings: Settings) -> ShardedServices:
     """Return the services of a process that leads no shard yet.
 
-    Payloads are checked by its values, or by the registry on these services if its extra is
-    installed.
+    Its `values` check payloads, or the registry on these services if its extra is installed.
     """
     way = WayToLog()
     schemas = LocalSchemas(way, process.clock)
@@ -336,18 +335,18 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
     process.registry.register(metrics)
     has_own = settings.transactions == "own"
     places = Places[Shard](sharding.shards)
-    here, asked = places.here, places.asked
+    here, everywhere = places.here, places.as_caller
     messaging = ShardedMessaging(
         sharding,
         Picked(here, lambda each: each.messaging),
-        Picked(asked, lambda each: held(each).messaging),
+        Picked(everywhere, lambda each: held(each).messaging),
         places.led.keys(),
         values,
     )
     schemas_shard = sharding.shard_of(TopicId(SYSTEM, SCHEMAS_TOPIC))
-    way.attach(cast("Messaging", ShardService(lambda: held(asked[schemas_shard]).messaging)))
-    transactions = ShardedTransactions(Picked(asked, lambda each: held(each).transactions))
-    ranges = ShardedRanges(sharding, Picked(asked, lambda each: held(each).ranges))
+    way.attach(cast("Messaging", ShardService(lambda: held(everywhere[schemas_shard]).messaging)))
+    transactions = ShardedTransactions(Picked(everywhere, lambda each: held(each).transactions))
+    ranges = ShardedRanges(sharding, Picked(everywhere, lambda each: held(each).ranges))
     return ShardedServices(
         sharding,
         places,

@@ -1,9 +1,9 @@
-"""Opens the stores that URLs name: for messages, for metadata, to look into, to create.
+"""Opens the stores that URLs name: for messages, for metadata, for inspection, for creation.
 
-The packages `tables`, `cleanup` and `api` stand at the top of the source tree; a wheel has them in
-`tms/_server/` instead, because `tables` is also PyTables' name. So the folder they are in is on the
-path only while they are imported, `api` only by a process that serves, and another package of the
-same name that was imported before is refused.
+The packages `tables`, `cleanup` and `api` are at the top of the source tree; a wheel has them in
+`tms/_server/` instead, because `tables` is also PyTables' name. So their folder is on the path only
+while they are imported, `api` only by a serving process, and another package of that name that was
+imported before is refused.
 """
 
 import sys
@@ -38,9 +38,9 @@ _SERVER = _INSTALLED if _INSTALLED.is_dir() else _HERE.parent
 
 @contextmanager
 def importing(package: str) -> Iterator[None]:
-    """Let `package` be imported from where the server's packages are, and from nowhere else."""
-    found = sys.modules.get(package)
-    if found is not None and str(_SERVER / package) not in found.__path__:
+    """Let `package` be imported only from the folder of the server's packages."""
+    imported = sys.modules.get(package)
+    if imported is not None and str(_SERVER / package) not in imported.__path__:
         raise ImportError(
             f"another package named {package} is imported already: use TMS's server in a process "
             "without it, and a client of it here"
@@ -79,22 +79,21 @@ def open_tables(
     """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
     A folder is opened as `access` says. HBase's tables are never created here, and only a server
-    raises their format.
-    A server `takes_over`, also from one that died; nothing is asked of HBase where its `lease` is
-    over. One of several shards is opened only if it is the expected `shard`; a `pool` has its
-    connections to HBase. Blocks while a LevelDB recovers, HBase is asked, or, taking over there, a
-    dead server's calls may be under way. Raises `StoreError`, `StoreUnavailable`, ValueError for
-    another URL, and ModuleNotFoundError where what HBase needs is not installed.
+    raises their format. A server `takes_over`, also from one that died; no call goes to HBase after
+    its `lease` is over. One of several shards is opened only if it is the expected `shard`; `pool`
+    has the connections to HBase. Blocks while LevelDB recovers, HBase answers, or, in a takeover
+    there, a dead server's calls may be in progress. Raises `StoreError`, `StoreUnavailable`,
+    ValueError for another URL, and ModuleNotFoundError if a package for HBase is not installed.
     """
     kind = kind_of(store)
-    if kind is None and not has_scheme(store, HBASE):  # whose own error says what is missing
+    if kind is None and not has_scheme(store, HBASE):  # its own error says what is missing
         shown = without_credentials(store)
         raise ValueError(f"{shown!r} is not a store: give {written()}")
-    asked = Asked(store, settings, access, lease, takes_over, shard, pool)
-    return WAYS[HBASE if kind is None else kind](asked)
+    request = StoreRequest(store, settings, access, lease, takes_over, shard, pool)
+    return WAYS[HBASE if kind is None else kind](request)
 
 
-class Asked(NamedTuple):
+class StoreRequest(NamedTuple):
     """The request to open a store."""
 
     store: str
@@ -106,13 +105,13 @@ class Asked(NamedTuple):
     pool: "ConnectionPool | None"
 
 
-def _open_leveldb(asked: Asked) -> StoreTables:
-    folder, settings = folder_of(asked.store), asked.settings
+def _open_leveldb(request: StoreRequest) -> StoreTables:
+    folder, settings = folder_of(request.store), request.settings
     assert folder is not None
     return StoreTables(
         LevelDBStore(
             folder,
-            asked.access,
+            request.access,
             sync=settings.sync,
             write_buffer_bytes=settings.leveldb_write_buffer_bytes,
             block_cache_bytes=settings.leveldb_block_cache_bytes,
@@ -120,16 +119,16 @@ def _open_leveldb(asked: Asked) -> StoreTables:
     )
 
 
-def _open_hbase(asked: Asked) -> StoreTables:
+def _open_hbase(request: StoreRequest) -> StoreTables:
     from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
 
-    lease = asked.lease
-    options = hbase_options(asked.settings, lease, asked.pool)
+    lease = request.lease
+    options = hbase_options(request.settings, lease, request.pool)
     token = 0 if lease is None else lease.token
     opened = open_store(
-        asked.store,
-        shard=asked.shard,
-        takes_over=asked.takes_over,
+        request.store,
+        shard=request.shard,
+        takes_over=request.takes_over,
         token=token,
         is_last=lambda: lease is None or lease.is_last,
         on_fenced=lambda: None if lease is None else lease.lose(),
@@ -138,16 +137,16 @@ def _open_hbase(asked: Asked) -> StoreTables:
     return SealedTables(SealedStore(opened, lease))
 
 
-def _open_memory(_: Asked) -> StoreTables:
+def _open_memory(_: StoreRequest) -> StoreTables:
     return StoreTables(MemoryStore())
 
 
-WAYS: dict[StoreKind, Callable[[Asked], StoreTables]] = {
+WAYS: dict[StoreKind, Callable[[StoreRequest], StoreTables]] = {
     LEVELDB: _open_leveldb,
     HBASE: _open_hbase,
     MEMORY: _open_memory,
 }
-"""How stores of each kind are opened."""
+"""The functions that open stores of each kind."""
 
 
 async def open_metadata(
@@ -158,25 +157,25 @@ async def open_metadata(
 ) -> MetadataStore:
     """Return a new session with the metadata store at `url` (`tms.metadata.opening`).
 
-    A folder is opened as `access` says. Give the `tables` of a server in this process that has the
-    folder open already: the rows are kept there, and it stays open. Raises ValueError for another
-    URL, `StoreError`, and `StoreUnavailable` or `MetadataUnavailable` where it is not reached.
+    A folder is opened as `access` says. Pass the `tables` of a server in this process that has the
+    folder open: the rows are kept there, and it stays open. Raises ValueError for another URL,
+    `StoreError`, and `StoreUnavailable` or `MetadataUnavailable` where it is not reached.
     """
 
     def open_folder(path: Path) -> Folder:
         if tables is not None:
             return Folder(CoordinationRows(tables.store), lambda: None)
-        given = settings or Settings.model_construct()
-        store = open_tables(f"leveldb:{path}", given, access).store
+        options = settings or Settings.model_construct()
+        store = open_tables(f"leveldb:{path}", options, access).store
         return Folder(CoordinationRows(store), store.close)
 
     return await open_store(url, open_folder)
 
 
 def inspect(store: str) -> Partwise:
-    """Open a store, or one shard, to look into it; close what is returned.
+    """Open a store, or one shard, for inspection; close the result.
 
-    Raises as `open_tables`.
+    Raises as `open_tables` does.
     """
     settings = Settings.model_construct()
     opened = open_tables(store, settings, StoreAccess.READ, shard="any").store
@@ -186,7 +185,7 @@ def inspect(store: str) -> Partwise:
 def sharding_of(store: str, settings: Settings) -> Sharding | None:
     """Return how `store` is divided; None if it has no shards.
 
-    Raises as `open_tables`, and on HBase also if it is not there.
+    Raises as `open_tables` does, and on HBase also if there is none.
     """
     if not has_scheme(store, HBASE):
         return None
@@ -202,9 +201,9 @@ def create_tables(
     sharding: Sharding | None = None,
     on_shard: Callable[[int, int], object] = lambda _done, _all: None,
 ) -> Any:
-    """Create the tables of `store`, which is `hbase://…`: `tables.hbase.creation.create_as_told`.
+    """Create the tables of `store`, `hbase://…` (`hbase.creation.create_store_or_shards`).
 
-    Raises as that and as `open_tables`.
+    Raises as that and `open_tables` do.
     """
     from tables.hbase.opening import create_store  # noqa: PLC0415  as above
 
@@ -212,9 +211,9 @@ def create_tables(
 
 
 def release_store(store: str, settings: Settings) -> bool:
-    """Have `store`, which is `hbase://…`, be no cluster's any more; return whether it was.
+    """Release `store`, `hbase://…`, from its cluster; return whether it had one.
 
-    Raises as `open_tables`.
+    Raises as `open_tables` does.
     """
     from tables.hbase.opening import release_store  # noqa: PLC0415  as above
 
@@ -222,9 +221,9 @@ def release_store(store: str, settings: Settings) -> bool:
 
 
 def free_shard(store: str, settings: Settings, token: int) -> bool:
-    """Do that for one shard, `hbase://…`, unless a leader with a later token has it.
+    """Release one shard, `hbase://…`, unless a leader with a later token has it.
 
-    Raises as `open_tables`.
+    Raises as `open_tables` does.
     """
     from tables.hbase.opening import release_shard  # noqa: PLC0415  as above
 
@@ -232,9 +231,9 @@ def free_shard(store: str, settings: Settings, token: int) -> bool:
 
 
 def look_at(store: str, settings: Settings, timeout_s: float) -> Callable[[], object]:
-    """Return a call that finds out whether `store`, which is `hbase://…`, is reached.
+    """Return a function that checks whether `store`, `hbase://…`, is reached.
 
-    See `tables.hbase.opening.look_at`; an answer is waited for for `timeout_s` seconds.
+    See `tables.hbase.opening.look_at`; it waits `timeout_s` seconds for an answer.
     """
     from tables.hbase.opening import look_at  # noqa: PLC0415  as above
 
@@ -244,8 +243,8 @@ def look_at(store: str, settings: Settings, timeout_s: float) -> Callable[[], ob
 def hbase_pool(store: str, settings: Settings) -> "ConnectionPool":
     """Return the connections that the shards of `store`, `hbase://…`, share in this process.
 
-    Each shard has two at any time, and the cleanup of each one; `hbase_connections` more are for
-    all of them together. Raises ValueError, and `OSError` for TLS's files.
+    Each shard always has two, and its cleanup one; all shards share `hbase_connections` more.
+    Raises ValueError, and `OSError` for TLS's files.
     """
     from tables.hbase.opening import pool_of  # noqa: PLC0415  as above
 

@@ -4,8 +4,8 @@ A setting is a flag of `tms serve` (`--poll-messages-max`), an environment varia
 (`TMS_POLL_MESSAGES_MAX`) and a key of a TOML file (`poll_messages_max`). Advanced settings are in
 the file's section `[advanced]`, and not in `--help`. Flags win over the environment, the
 environment over the file, the file over the default. A duration, with `_s` in its name, is given in
-seconds or as `30s`, `12h`, `7d`. Wrong values and unknown names are all refused together, each with
-its source and the valid values.
+seconds or as `30s`, `12h`, `7d`. All wrong values and unknown names are reported together, each
+with its source and the valid values.
 """
 
 from tms.settings.server import Settings

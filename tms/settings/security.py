@@ -18,7 +18,7 @@ _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
 
 
 class SecuritySettings(LimitSettings):
-    """The settings of security. Values are checked when it is made."""
+    """The settings of security. Values are checked on construction."""
 
     auth: Literal["off", "optional", "required"] = setting(
         "off",
@@ -107,7 +107,7 @@ class SecuritySettings(LimitSettings):
 
     @property
     def proxies(self) -> list[Network]:
-        """The networks of the proxies that are trusted."""
+        """The networks of the trusted proxies."""
         return networks_of(self.trusted_proxies)
 
     @field_validator("auth_jwks")

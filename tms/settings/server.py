@@ -1,4 +1,4 @@
-"""The settings of the schema registry, and with those of the service and security all of them."""
+"""The settings of the schema registry; together with those of the service and security, all."""
 
 import re
 from typing import Literal
@@ -20,7 +20,7 @@ _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104
 
 
 class Settings(SecuritySettings):
-    """All settings of a server. Values are checked when it is made."""
+    """All settings of a server. Values are checked on construction."""
 
     registry_topic: str = seldom(
         f"{SYSTEM}:_schemas", "The topic that keeps the schemas, NAMESPACE:TOPIC."
@@ -113,7 +113,7 @@ class Settings(SecuritySettings):
 
     @property
     def registry_url(self) -> str | None:
-        """The URL at which others reach the registry; None if it cannot be told."""
+        """The URL at which others reach the registry; None if it cannot be known."""
         if self.registry_advertise:
             return self.registry_advertise
         below = ""
@@ -141,7 +141,7 @@ class Settings(SecuritySettings):
 
     @property
     def reaches_others(self) -> bool:
-        """Whether this server asks other ones."""
+        """Whether this server calls other servers."""
         return bool(self.advertise or self.registry_log or self.registry_mode == "master")
 
     @property
@@ -159,10 +159,10 @@ class Settings(SecuritySettings):
         refused = [
             each for each in _NOT_WITH_LOG if not (each == "metadata" and self._uses_metadata)
         ]
-        given = [name for name in refused if getattr(self, name) and self._was_told(name)]
-        if self.registry_log and given:
+        wrong = [name for name in refused if getattr(self, name) and self._is_set(name)]
+        if self.registry_log and wrong:
             raise ValueError(
-                f"registry_log is for a server without a store: leave out {' and '.join(given)}"
+                f"registry_log is for a server without a store: leave out {' and '.join(wrong)}"
             )
         return self
 
@@ -171,12 +171,12 @@ class Settings(SecuritySettings):
         """Whether a server without a store needs a metadata store."""
         return self.elects_by_metadata or (self.auth != "off" and self.has_shared_metadata)
 
-    def _was_told(self, name: str) -> bool:
+    def _is_set(self, name: str) -> bool:
         return name in self.model_fields_set
 
     @property
     def registry_address(self) -> tuple[str, int] | None:
-        """The host and port of `registry_listen`; None if it is not given."""
+        """The host and port of `registry_listen`; None if it is not set."""
         if not self.registry_listen:
             return None
         host, _, port = self.registry_listen.rpartition(":")

@@ -19,7 +19,7 @@ from tms.settings.values import ENVIRONMENT_PREFIX, SECTION
 CONFIG_VARIABLE = "TMS_CONFIG"
 DEFAULT = "default"
 _SECRET = frozenset({"auth_tokens"})
-"""Settings whose wrong values may be secrets: somebody has put a token there, and not its hash."""
+"""Settings whose wrong values may be secrets, such as a token in place of its hash."""
 
 _OF_OTHERS = frozenset(
     {
@@ -52,12 +52,11 @@ class WrongSettings(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, and where each value comes from."""
+    """Settings, with the source of each value."""
 
     settings: Settings
     sources: Mapping[str, str]
-    """The source of each setting, by name: a flag, an environment variable, a file, or
-    `default`."""
+    """The source of each setting: a flag, an environment variable, a file, or `default`."""
 
 
 def flag_of(name: str) -> str:
@@ -71,9 +70,9 @@ def variable_of(name: str) -> str:
 
 
 def load(flags: Mapping[str, object], config: Path | None = None) -> Loaded:
-    """Return the settings that flags, the environment and a file give together.
+    """Return the settings from flags, the environment and a file.
 
-    `flags` are values by the setting's name, None for a flag not given; `config` is a TOML file,
+    `flags` are values by the setting's name, None for an omitted flag; `config` is a TOML file,
     None for the one that TMS_CONFIG names, if any. Raises `WrongSettings`.
     """
     file = config or (
@@ -90,14 +89,14 @@ def load(flags: Mapping[str, object], config: Path | None = None) -> Loaded:
     in_environment = EnvSettingsSource(Settings)()
     values.update(in_environment)
     sources.update({name: variable_of(name) for name in in_environment})
-    given = {name: value for name, value in flags.items() if value is not None}
-    values.update(given)
-    sources.update({name: flag_of(name) for name in given})
-    known = {name: value for name, value in values.items() if name in Settings.model_fields}
+    from_flags = {name: value for name, value in flags.items() if value is not None}
+    values.update(from_flags)
+    sources.update({name: flag_of(name) for name in from_flags})
+    recognized = {name: value for name, value in values.items() if name in Settings.model_fields}
     try:
-        settings = Settings.model_validate(known)
+        settings = Settings.model_validate(recognized)
     except ValidationError as error:
-        problems += _wrong_values(error, known, sources)
+        problems += _wrong_values(error, recognized, sources)
     if problems:
         raise WrongSettings(problems)
     return Loaded(settings, sources)
@@ -131,18 +130,18 @@ def _settings_in(file: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def _unknown_variables() -> list[str]:
-    known = {variable_of(name) for name in Settings.model_fields} | _OF_OTHERS
+    valid = {variable_of(name) for name in Settings.model_fields} | _OF_OTHERS
     return [
-        f"environment variable {name} is not a setting{_suggestion(name, known)}"
+        f"environment variable {name} is not a setting{_suggestion(name, valid)}"
         for name in sorted(os.environ)
         if name.startswith(ENVIRONMENT_PREFIX)
-        and name not in known
+        and name not in valid
         and not _OF_KUBERNETES.fullmatch(name)
     ]
 
 
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
+def _suggestion(name: str, names: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, names, n=1)
     return f"; do you mean {close[0]}?" if close else "; `tms config` lists them all"
 
 
@@ -159,13 +158,13 @@ def _wrong_values(
         reason = wrong["msg"].removeprefix("Value error, ")
         if wrong["loc"]:
             names = [str(wrong["loc"][0])]
-        else:  # a relation between limits, whose text names them
+        else:  # a relation between limits, which its text names
             names = [name for name in Settings.model_fields if re.search(rf"\b{name}\b", reason)]
-        said = "; ".join(
+        problem = "; ".join(
             f"{name} is {_shown(name, values[name])} by {sources[name]}"
             if name in values
             else f"{name} is {Settings.model_fields[name].default!r} by default"
             for name in names
         )
-        lines.append(f"{said}: {reason}")
+        lines.append(f"{problem}: {reason}")
     return lines

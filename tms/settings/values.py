@@ -1,9 +1,9 @@
 """The settings of the service and its limits.
 
-A setting is described only here; one that is a limit is made from its field in `tms.core.limits`,
-which has its description, its default, its least value, and whether it is advanced. Advanced ones
-are in `[advanced]` of a settings file, and left out of `tms serve --help`, so that the others fit
-one screen. Their flags and environment variables work like those of the others.
+A setting is described only here; that of a limit is derived from its field in `tms.core.limits`,
+which has its description, its default, its least value, and whether it is advanced. Advanced
+settings are in `[advanced]` of a settings file, and left out of `tms serve --help`, so that the
+others fit one screen. Their flags and environment variables work like those of the others.
 """
 
 import re
@@ -32,7 +32,7 @@ _IN_SECONDS = re.compile(r"_s(_|$)")
 
 
 def setting(default: object, description: str, **bounds: Any) -> Any:
-    """Return the field of a setting, with `bounds` as pydantic names them: `ge`, `gt`, `le`."""
+    """Return the field of a setting, with pydantic's `bounds`: `ge`, `gt`, `le`."""
     return Field(default=default, description=description, **bounds)
 
 
@@ -47,7 +47,7 @@ def is_duration(name: str) -> bool:
 
 
 class ServiceSettings(BaseSettings, hide_input_in_errors=True):
-    """The settings of the service. Values are checked when it is made."""
+    """The settings of the service. Values are checked on construction."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
@@ -238,7 +238,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     @property
     def own_hosts(self) -> list[str]:
-        """The names by which clients may call this server, besides those that always may."""
+        """The names by which clients may call this server, besides those always allowed."""
         named = [name.strip() for name in self.allowed_hosts.split(",")]
         advertised = urlsplit(self.advertise).hostname or ""
         return [name for name in (self.host, advertised, *named) if name]
@@ -249,7 +249,7 @@ _PREFIXES: dict[type[Any], str] = {
     PrincipalLimits: "principal_",
     SchemaLimits: "registry_",
 }
-"""The limits, with what their settings have before the field's name."""
+"""The limits, with the prefix of their settings' names."""
 
 
 def _settings_of(kind: type[Any]) -> dict[str, LimitField[Any]]:
@@ -258,10 +258,10 @@ def _settings_of(kind: type[Any]) -> dict[str, LimitField[Any]]:
 
 
 def _made(limit: LimitField[Any]) -> tuple[Any, Any]:
-    """Return the type and the field of pydantic of a limit's setting."""
-    told: LimitSetting = limit.metadata[SETTING]
-    make, bound = seldom if told.is_advanced else setting, "ge" if told.may_be_zero else "gt"
-    return limit.type, make(limit.default, told.description, **{bound: 0})
+    """Return the type and the pydantic field of a limit's setting."""
+    option: LimitSetting = limit.metadata[SETTING]
+    make, bound = seldom if option.is_advanced else setting, "ge" if option.may_be_zero else "gt"
+    return limit.type, make(limit.default, option.description, **{bound: 0})
 
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ else:
 
 
 class LimitSettings(_Settings):
-    """The settings of the service with its limits. Values are checked when it is made."""
+    """The settings of the service with its limits. Values are checked on construction."""
 
     @model_validator(mode="after")
     def _check_limits(self) -> "LimitSettings":
@@ -283,15 +283,15 @@ class LimitSettings(_Settings):
         return self
 
     def limits(self) -> Limits:
-        """Return the limits. Raises `ValueError` where they contradict each other."""
+        """Return the limits. Raises `ValueError` if they contradict each other."""
         return self._limits(Limits)
 
     def principal_limits(self) -> PrincipalLimits:
-        """Return how much one principal may."""
+        """Return the limits of one principal."""
         return self._limits(PrincipalLimits)
 
     def schema_limits(self) -> SchemaLimits:
-        """Return how much the schema registry takes."""
+        """Return the limits of the schema registry."""
         return self._limits(SchemaLimits)
 
     def _limits(self, kind: type[L]) -> L:

@@ -1,1 +1,1 @@
-"""Lists and sums over the shards of a store, and the way to one wherever it is led."""
+"""Lists and sums over the shards of a store, and access to a shard wherever its leader is."""

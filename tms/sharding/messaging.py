@@ -1,4 +1,4 @@
-"""Messaging over shards: lists of topics, topics wherever they are, and publishes to several."""
+"""Messaging over shards: lists of topics, access to topics of any shard, publishes to several."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from tms.core.values.topic import TopicId, TopicMetadata
 
 
 class ShardedMessaging:
-    """The part of `MessagingService` that is of no shard alone."""
+    """The part of `MessagingService` that belongs to no single shard."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class ShardedMessaging:
         led: Collection[int],
         values: PayloadValues | None,
     ) -> None:
-        """Have the services, those by which topics are listed, and which shards are led here."""
+        """Use `services`, `listed` for lists of topics, and `led`, the shards led here."""
         self._sharding = sharding
         self._services = services
         self._listed = listed
@@ -37,12 +37,12 @@ class ShardedMessaging:
         *,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Create a topic, wherever it is led."""
-        asked = self._listed[self._sharding.shard_of(topic_id)]
-        await asked.create_topic(topic_id, properties, caller=caller)
+        """Create a topic, wherever its leader is."""
+        shard = self._listed[self._sharding.shard_of(topic_id)]
+        await shard.create_topic(topic_id, properties, caller=caller)
 
     async def topic(self, topic_id: TopicId) -> TopicMetadata:
-        """Return a topic's metadata, wherever it is led."""
+        """Return a topic's metadata, wherever its leader is."""
         return await self._listed[self._sharding.shard_of(topic_id)].topic(topic_id)
 
     async def topics(self, namespace: str) -> list[str]:
@@ -74,7 +74,7 @@ class ShardedMessaging:
     def check_ready(self) -> None:
         """Raise `Unavailable` if publishing to every shard would be refused now.
 
-        Of a shard that another server leads, that server knows it.
+        Does not check shards that other servers lead; those do.
         """
         refused: Unavailable | None = None
         for shard in range(self._sharding.shards):

@@ -1,9 +1,9 @@
-"""The places of a store's shards: in this process, at another server, or nowhere that is known.
+"""The places of a store's shards: in this process, at another server, or unknown.
 
-1. `here` has the services of shards that this process leads. `asked` has those of other servers
-   too, for lists and sums over all shards, in the name of the caller; `reached` has them in the
-   name of this server, for its own topics.
-2. Whatever is wanted of a shard that is not there raises `NoLeader`, which names one of several.
+1. `here` has the services of shards that this process leads. `as_caller` also has those of other
+   servers, used in the caller's name for lists and sums over all shards; `as_server` has them in
+   the name of this server, for its own topics.
+2. Any use of a missing shard raises `NoLeader`, which names one shard if several are missing.
 
 Used from the event loop's thread alone.
 """
@@ -30,7 +30,7 @@ class ServedShard(StoreServices, Protocol):
 
 
 class _Absent:
-    """A shard that nobody is known to lead."""
+    """A shard without a known leader."""
 
     def __init__(self, **detail: int) -> None:
         self._detail = detail
@@ -41,10 +41,11 @@ class _Absent:
 
 
 def held(place: P) -> P:
-    """Return a place; if it is a shard that this process leads, its lease must be held now.
+    """Return a place; if this process leads the shard, check that it holds the lease.
 
-    A process that was paused has a shard open for some time after another leads it. Whatever is for
-    one shard is not answered here then. Lists and sums are, so they ask. Raises `NoLeader`.
+    A paused process has a shard open for some time after another one leads it. Requests for one
+    shard are then refused elsewhere, but lists and sums are not, so they call this. Raises
+    `NoLeader`.
     """
     lease: HeldLease | None = getattr(place, "lease", None)
     if lease is not None:
@@ -61,25 +62,25 @@ def _is_held(place: object) -> bool:
 
 
 class ShardService:
-    """The service of a shard, found again at each use, because the shard may move."""
+    """The service of a shard, looked up at each use, because the shard may move."""
 
     def __init__(self, find: Callable[[], object]) -> None:
         self._find = find
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the service. Raises as `find`."""
+        """Return an attribute of the service. Raises as `find` does."""
         return getattr(self._find(), name)
 
 
 class Picked(Sequence[S], Generic[P, S]):
-    """One service of each place, as the places are now. Raises `NoLeader` for one that is away."""
+    """One service of each present place. Raises `NoLeader` for a missing one."""
 
     def __init__(self, places: Sequence[P], pick: Callable[[P], S]) -> None:
         self._places = places
         self._pick = pick
 
     def __len__(self) -> int:
-        """Return how many shards there are."""
+        """Return the number of shards."""
         return len(self._places)
 
     @overload
@@ -98,18 +99,18 @@ class Places(Generic[Shard]):
     """The places of the shards of one store."""
 
     def __init__(self, shards: int) -> None:
-        """Know of none yet."""
+        """Start without places."""
         absent = [_Absent(shard=shard) for shard in range(shards)] if shards > 1 else [_Absent()]
         self._absent = cast("list[ServedShard]", absent)
         self.led: dict[int, Shard] = {}
         """The shards that this process leads, by number."""
         self.here: list[ServedShard] = [*self._absent]
-        self.asked: list[StoreServices] = [*self._absent]
-        self.reached: list[StoreServices] = [*self._absent]
+        self.as_caller: list[StoreServices] = [*self._absent]
+        self.as_server: list[StoreServices] = [*self._absent]
         self._others: list[tuple[StoreServices, StoreServices]] = [
             (each, each) for each in self._absent
         ]
-        """By what other leaders are asked and reached, also of shards that are still led here."""
+        """The services of other leaders, as caller and as server, also of shards still led here."""
 
     @property
     def only(self) -> ServedShard:
@@ -120,28 +121,28 @@ class Places(Generic[Shard]):
 
     @property
     def missing(self) -> Sequence[int]:
-        """The shards that no server is known to lead now."""
-        return [number for number, place in enumerate(self.asked) if not _is_held(place)]
+        """The shards without a known leader."""
+        return [number for number, place in enumerate(self.as_caller) if not _is_held(place)]
 
     def lead(self, number: int, shard: Shard) -> None:
-        """Take note that this process leads a shard."""
+        """Record that this process leads a shard."""
         self.led[number] = self.here[number] = shard
-        self.asked[number] = self.reached[number] = shard
+        self.as_caller[number] = self.as_server[number] = shard
 
     def leave(self, number: int) -> None:
-        """Take note that this process does not lead a shard any more."""
+        """Record that this process no longer leads a shard."""
         del self.led[number]
         self.here[number] = self._absent[number]
-        self.asked[number], self.reached[number] = self._others[number]
+        self.as_caller[number], self.as_server[number] = self._others[number]
 
-    def ask(
+    def set_remote(
         self, number: int, as_caller: StoreServices | None, as_server: StoreServices | None
     ) -> None:
-        """Take note by what another leader of a shard is asked; None: nobody is known to lead it.
+        """Record the services of another leader of a shard; None if no leader is known.
 
-        While this process leads it, that has no effect yet.
+        This has no effect while this process leads the shard.
         """
         absent = self._absent[number]
         self._others[number] = as_caller or absent, as_server or absent
         if number not in self.led:
-            self.asked[number], self.reached[number] = self._others[number]
+            self.as_caller[number], self.as_server[number] = self._others[number]

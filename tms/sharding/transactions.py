@@ -1,4 +1,4 @@
-"""Transactions over shards: lists and sums. Each transaction is in one, which its id says."""
+"""Transactions over shards: lists and sums. Each transaction is in the shard that its id says."""
 
 from collections.abc import Collection, Sequence
 from heapq import merge
@@ -11,14 +11,14 @@ from tms.core.values.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
 
 
 class ShardedTransactions:
-    """The part of `AsyncTransactions` that is of no shard alone."""
+    """The part of `AsyncTransactions` that belongs to no single shard."""
 
     def __init__(self, listed: Sequence[AsyncTransactions]) -> None:
-        """Have the services by which transactions are listed and counted."""
+        """Use `listed` to list and count transactions."""
         self._listed = listed
 
     def without(self, missing: Collection[int]) -> "ShardedTransactions":
-        """Return the same, with lists and sums that leave some shards out."""
+        """Return the same without the `missing` shards in lists and sums."""
         listed = [self._listed[shard] for shard in range(len(self._listed)) if shard not in missing]
         return ShardedTransactions(listed)
 
@@ -33,18 +33,18 @@ class ShardedTransactions:
         return list(islice(merge(*lists, key=lambda info: info.transaction_id), limit))
 
     async def invalid_count(self) -> int:
-        """Return how many write pointers are in the invalid lists."""
+        """Return the number of write pointers on the invalid lists."""
         return sum([await each.invalid_count() for each in self._listed])
 
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the lists; return how many were on one.
 
-        If a shard fails, those before it have done their part.
+        If a shard fails, the change has been made in the shards before it.
         """
         return sum([await each.truncate_invalid_ids(ids) for each in self._listed])
 
     async def truncate_invalid_before(self, time_ms: int) -> int:
-        """Take those off that started before a time; return how many. Fails as the ids."""
+        """Take transactions off that started before a time; return how many. Fails as above."""
         return sum([await each.truncate_invalid_before(time_ms) for each in self._listed])
 
     async def owners(
@@ -52,7 +52,7 @@ class ShardedTransactions:
     ) -> list[OwnerInfo]:
         """Return the owners that shards remember, at most `limit`, oldest commit first.
 
-        An owner that has committed in several shards is there for each.
+        An owner that has committed in several shards is listed for each.
         """
         lists = [await each.owners(limit, principal=principal) for each in self._listed]
         oldest = merge(*lists, key=lambda owner: owner.committed_ms)

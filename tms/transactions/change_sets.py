@@ -1,7 +1,7 @@
-"""The changes of committed transactions, kept as long as one in progress may conflict.
+"""The changes of committed transactions, kept as long as one in progress may conflict with them.
 
-A set is recorded at its commit pointer, the first write pointer not given out then: it conflicts
-with transactions whose id is below that, those that were in progress when it committed.
+A set is recorded at its commit pointer, the first write pointer not yet assigned at the commit. It
+conflicts with transactions whose id is below that: those that were in progress at the commit.
 """
 
 from collections import deque
@@ -13,21 +13,21 @@ from tms.core.limits import Limits
 from tms.core.runtime.shares import Shares
 
 _CHANGE_OVERHEAD_BYTES = 150
-"""About what Python's objects and the index by key take for a change, besides its bytes."""
+"""The approximate overhead of a change: Python's objects and the index by key."""
 
 
 def weight_of(changes: Collection[bytes]) -> int:
-    """Return about the bytes that changes take in memory."""
+    """Return approximately how many bytes changes take in memory."""
     return sum(map(len, changes)) + _CHANGE_OVERHEAD_BYTES * len(changes)
 
 
 def checked_changes(
     changes: Collection[bytes], limits: Limits, kept: Shares, sharer: str | None, oldest: int
 ) -> tuple[bytes, ...]:
-    """Return the distinct changes, which a transaction of `sharer` is to announce.
+    """Return the distinct changes that a transaction of `sharer` may announce.
 
-    `kept` is what the changes of all take, and `oldest` the transaction that holds them. Raises
-    `TooLarge` (too_many_changes), `TooManyTransactions` (too_many_changes_kept).
+    `kept` counts the changes of all transactions, and `oldest` is the transaction that keeps them.
+    Raises `TooLarge` (too_many_changes), `TooManyTransactions` (too_many_changes_kept).
     """
     if not changes:
         return ()
@@ -59,16 +59,16 @@ class CommittedSet(NamedTuple):
     client: str
     changes: tuple[bytes, ...]
     principal: str | None = None
-    """The principal of the transaction; a snapshot does not have it."""
+    """The principal of the transaction; snapshots do not store it."""
 
 
 class ChangeSets:
     """The committed sets, by commit pointer and by key."""
 
     def __init__(self, kept: Shares) -> None:
-        """Count in `kept` about the bytes that they take in memory."""
+        """Count in `kept` approximately how many bytes they take in memory."""
         self.committed: deque[CommittedSet] = deque()
-        """By commit pointer; several may have the same."""
+        """In the order of commit pointers, which several sets may share."""
         self._latest: dict[bytes, CommittedSet] = {}
         self._kept = kept
 
@@ -82,12 +82,12 @@ class ChangeSets:
     def conflict(
         self, transaction_id: int, changes: Iterable[bytes]
     ) -> tuple[bytes, CommittedSet] | None:
-        """Return a key of `changes` that another changed since, and that one's set."""
+        """Return a key of `changes` that a later commit also changed, with that commit's set."""
         latest = self._latest
         for key in changes:
-            found = latest.get(key)
-            if found is not None and found.commit_pointer > transaction_id:
-                return key, found
+            committed = latest.get(key)
+            if committed is not None and committed.commit_pointer > transaction_id:
+                return key, committed
         return None
 
     def drop_before(self, first_short: int) -> None:

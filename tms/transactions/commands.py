@@ -1,8 +1,8 @@
-"""The state of all transactions: commands that check and return edits. `AskedState` has queries.
+"""The state of all transactions: commands that check and return edits. `QueriedState` has queries.
 
-A command changes nothing. What it returns is to be applied before the next command is asked, in its
-order, and kept in the log in that order: a recovery applies the same. The rules are Tephra's
-(`tms.transactions.state`), with owners and sequences besides.
+A command changes nothing. Apply the edits that it returns in their order, before the next command,
+and keep them in the log in that order: a recovery applies the same edits. The rules are Tephra's
+(`tms.transactions.state`), extended with owners and sequences.
 
 Time, in milliseconds since 1970, is always an argument; it may go backwards, write pointers do not.
 """
@@ -33,7 +33,7 @@ from tms.transactions.change_sets import checked_changes
 from tms.transactions.edits import Edit, EditKind
 from tms.transactions.in_progress import Open
 from tms.transactions.owners import check_owner_own
-from tms.transactions.queries import AskedState
+from tms.transactions.queries import QueriedState
 from tms.transactions.transitions import Event, check
 
 Edits = tuple[Edit, ...]
@@ -49,17 +49,17 @@ class Started(NamedTuple):
     edits: Edits
 
 
-class TransactionState(AskedState):
+class TransactionState(QueriedState):
     """The state machine. Used from one thread at a time."""
 
     def start(
         self, request: StartRequest, now_ms: int, caller: Caller = ANYBODY, *, keys_from_ms: int = 0
     ) -> Started:
-        """Start a transaction; `transaction` gives its snapshot once the edits are applied.
+        """Start a transaction; `transaction` returns its snapshot once the edits are applied.
 
-        No message of it is to have an earlier time than `keys_from_ms`. Where it joins an open one,
-        there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`, `OwnerElsewhere`,
-        `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`,
+        None of its messages may have an earlier time than `keys_from_ms`. If it joins an open
+        transaction, there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`,
+        `OwnerElsewhere`, `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`,
         `NotPermitted` (transaction_of_another), `RateExceeded` (principal_rate_exceeded),
         `TooLarge` (too_many_owners).
         """
@@ -198,9 +198,9 @@ class TransactionState(AskedState):
         )
 
     def _check_conflict(self, transaction_id: int, changes: Iterable[bytes]) -> None:
-        found = self.change_sets.conflict(transaction_id, changes)
-        if found is not None:
-            key, committed = found
+        conflict = self.change_sets.conflict(transaction_id, changes)
+        if conflict is not None:
+            key, committed = conflict
             raise TransactionConflict(
                 transaction_id=transaction_id,
                 key=key.hex(),
@@ -212,7 +212,7 @@ class TransactionState(AskedState):
         """Commit a transaction, with the changes that it announced.
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`, `TransactionConflict`,
-        `TransactionDuplicate`; then it stays in progress.
+        `TransactionDuplicate`; then the transaction stays in progress.
         """
         opened = self._open(transaction_id, Event.COMMIT)
         self.owners.check(opened.owner, opened.sequence, opened.origin)
@@ -231,39 +231,38 @@ class TransactionState(AskedState):
         return (edit,)
 
     def abort(self, transaction_id: int) -> Edits:
-        """End a transaction whose writes were all undone, also one that is invalid by now.
+        """End a transaction whose writes were all undone, even if it is invalid by now.
 
-        A long one becomes, or stays, invalid. Aborting what was aborted changes nothing. Raises
+        A long transaction becomes or stays invalid. Aborting twice changes nothing. Raises
         `TransactionNotInProgress`, `TransactionUnknown`.
         """
         opened = self.opened.by_pointer.get(transaction_id)
-        known = opened or self.invalids.get(transaction_id)
-        if known is not None and known.id != transaction_id:
+        transaction = opened or self.invalids.get(transaction_id)
+        if transaction is not None and transaction.id != transaction_id:
             raise TransactionUnknown(transaction_id=transaction_id)
-        if known is not None and known.type is TransactionType.LONG:
+        if transaction is not None and transaction.type is TransactionType.LONG:
             return self.invalidate(transaction_id)
         check(transaction_id, self.status(transaction_id), Event.ABORT)
-        return () if known is None else (Edit(EditKind.ABORTED, transaction_id),)
+        return () if transaction is None else (Edit(EditKind.ABORTED, transaction_id),)
 
     def invalidate(self, write_pointer: int) -> Edits:
-        """End the transaction that has a write pointer; readers skip what it wrote.
+        """End the transaction that has a write pointer; readers skip its messages.
 
-        Invalidating what is invalid changes nothing. Raises `TransactionNotInProgress`,
-        `TransactionUnknown`.
+        Invalidating twice changes nothing. Raises `TransactionNotInProgress`, `TransactionUnknown`.
         """
         check(write_pointer, self.status(write_pointer), Event.INVALIDATE)
         opened = self.opened.by_pointer.get(write_pointer)
         return () if opened is None else (Edit(EditKind.INVALID, opened.id),)
 
     def expire(self, now_ms: int, limit: int = _EXPIRED_AT_ONCE) -> Edits:
-        """Invalidate those whose time is over, at most `limit`, oldest first."""
+        """Invalidate transactions that have timed out, at most `limit`, oldest first."""
         return tuple(
             Edit(EditKind.INVALID, transaction_id, timed_out=True)
             for transaction_id in self.opened.expired(now_ms, limit)
         )
 
     def checkpoint(self, transaction_id: int, now_ms: int) -> Edits:
-        """Give a transaction a new write pointer; `transaction` has it once this is applied.
+        """Add a write pointer to a transaction; `transaction` returns it once this is applied.
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`, `TooLarge` (too_many_checkpoints).
         """
@@ -275,14 +274,14 @@ class TransactionState(AskedState):
         return (Edit(EditKind.CHECKPOINT, pointer, parent=transaction_id),)
 
     def truncate_invalid_ids(self, write_pointers: Iterable[int]) -> tuple[int, Edits]:
-        """Take write pointers off the invalid list; the first value is how many are on it."""
-        found = tuple(sorted({p for p in write_pointers if p in self.invalids}))
-        return len(found), (Edit(EditKind.TRUNCATED, truncated=found),) if found else ()
+        """Take write pointers off the invalid list; the first value is how many were on it."""
+        listed = tuple(sorted({p for p in write_pointers if p in self.invalids}))
+        return len(listed), (Edit(EditKind.TRUNCATED, truncated=listed),) if listed else ()
 
     def truncate_invalid_before(self, time_ms: int) -> tuple[int, Edits]:
-        """Take those off that started before a time; the first value is how many.
+        """Take transactions off that started before a time; the first value is how many.
 
-        Raises `InvalidTruncateTime` where something in progress started before it.
+        Raises `InvalidTruncateTime` if a transaction in progress started before it.
         """
         if self.opened.count and self.opened.first < time_ms * WRITE_POINTERS_PER_MS:
             raise InvalidTruncateTime(time_ms=time_ms, transaction_id=self.opened.first)
@@ -290,17 +289,17 @@ class TransactionState(AskedState):
         return count, (Edit(EditKind.TRUNCATED, truncate_before_ms=time_ms),) if count else ()
 
     def forget_owners(self, now_ms: int) -> Edits:
-        """Forget the owners that have not committed for their retention; for before a snapshot."""
+        """Forget owners without commits for the retention; called before a snapshot."""
         before_ms = now_ms - self.limits.transaction_owner_retention_s * MS_PER_S
         if not any(self.owners.before(before_ms, self.opened.by_owner)):
             return ()
         return (Edit(EditKind.OWNERS_FORGOTTEN, truncate_before_ms=before_ms),)
 
     def forget_owner(self, owner: str, now_ms: int, caller: Caller = ANYBODY) -> Edits:
-        """Forget one owner: its sequences may be committed again, and it is anybody's.
+        """Forget one owner: its sequences may be committed again, and any principal may use it.
 
-        The edits say that it committed in 1970, and that all who did so are forgotten. So versions
-        that know nothing of forgetting one come to the same state. Raises `OwnerNotFound`,
+        The edits say that it committed in 1970, and that all owners of that time are forgotten. So
+        versions that cannot forget one owner reach the same state. Raises `OwnerNotFound`,
         `OwnerBusy`, `NotPermitted` (transaction_of_another).
         """
         busy = self.opened.by_owner.get(owner)

@@ -1,14 +1,14 @@
-"""The state of transactions of a store that is copied into another.
+"""The state of transactions of a store whose topics are copied into another.
 
-In progress there may be none: whoever has one goes on with its server, which is the source's. What
-is invalid, committed or known of owners goes over, where the target knows nothing yet. Where it
-has transactions of its own, it must be ahead of the source's, so that its readers see what was
-committed there.
+No transaction may be in progress: a program that has one continues it with the source's server.
+Invalid and committed transactions and owners are carried over, if the target has no state yet. If
+it has transactions of its own, its write pointers must be ahead of the source's, so that its
+readers see what was committed there.
 
-The shards of a source become one state: of an owner the greater sequence counts. Each shard of a
-target gets all of it, so that outcomes and owners are known wherever somebody asks for them; but an
-invalid transaction is on the list of the shard that its id says, so that it is counted once. The
-others need not know it, because its entries are inverted on the way.
+The shards of a source become one state, with the greatest sequence of each owner. Each shard of a
+target gets all of it, so that every shard knows outcomes and owners. But an invalid transaction is
+only on the list of the shard in its id, so that it is counted once; the others need not know it,
+because its entries are inverted on the way.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,11 +38,11 @@ TargetHas = Literal["no", "the source's", "its own"]
 
 @dataclass(frozen=True, slots=True)
 class SourceTransactions:
-    """The facts about the source's transactions."""
+    """The source's transactions."""
 
     state: TransactionState
     next_sequence: int
-    """Where the target's log is to go on."""
+    """The number at which the target's log continues."""
 
     @property
     def invalids(self) -> frozenset[int]:
@@ -52,26 +52,26 @@ class SourceTransactions:
 
 @dataclass(frozen=True, slots=True)
 class CopiedTransactions:
-    """The facts about both sides that a copy of messages needs."""
+    """The transactions of both sides, as far as a copy of messages needs them."""
 
     invalids: frozenset[int]
     """The source's invalid write pointers."""
     taken: frozenset[int]
     """The transactions that are in progress or invalid in the target."""
     target_has: TargetHas
-    """Which transactions the target has now."""
+    """Says which transactions the target has now."""
 
 
 @repeatable()
 def read_source(
     tables: Iterable["StoreTransactionTable"], limits: Limits, now_ms: int
 ) -> SourceTransactions | None:
-    """Return what the source knows in all its `tables`, one for each shard; None if nothing.
+    """Return the state in all `tables` of the source, one for each shard; None if empty.
 
-    Raises `CopyRefused` with the way out, `StoreCorrupt`, `StoreUnavailable`.
+    Raises `CopyRefused`, which says what to do, `StoreCorrupt`, `StoreUnavailable`.
     """
-    found = [recover(each, limits, now_ms) for each in tables if each.snapshots()]
-    in_progress = [opened.id for each in found for opened in each.state.opened]
+    recovered = [recover(each, limits, now_ms) for each in tables if each.snapshots()]
+    in_progress = [opened.id for each in recovered for opened in each.state.opened]
     if in_progress:
         raise CopyRefused(
             in_progress=in_progress[:_NAMED_MAX],
@@ -79,12 +79,12 @@ def read_source(
             reason="the source has transactions in progress: end them there with `tms tx list` and "
             "`tms tx invalidate ID`, or wait for their timeouts",
         )
-    if not found:
+    if not recovered:
         return None
-    if len(found) == 1:
-        return SourceTransactions(found[0].state, within(found[0].next_sequence))
-    merged = _merged([each.state for each in found], limits, now_ms)
-    return SourceTransactions(merged, max(within(each.next_sequence) for each in found))
+    if len(recovered) == 1:
+        return SourceTransactions(recovered[0].state, within(recovered[0].next_sequence))
+    merged = _merged([each.state for each in recovered], limits, now_ms)
+    return SourceTransactions(merged, max(within(each.next_sequence) for each in recovered))
 
 
 @repeatable()
@@ -95,16 +95,16 @@ def carry(
     now_ms: int,
     ids: OwnIds = EVERY_ID,
 ) -> CopiedTransactions:
-    """Carry the state over, if the target has none; return what the copy must know.
+    """Carry the state over, if the target has none; return what the copy needs of it.
 
-    `ids` are the write pointers of the target, if that is a shard. Raises `CopyRefused` with the
-    way out, `StoreCorrupt`, `StoreUnavailable`.
+    `ids` are the write pointers of the target, if that is a shard. Raises `CopyRefused`, which says
+    what to do, `StoreCorrupt`, `StoreUnavailable`.
     """
     if source is None:
         return CopiedTransactions(frozenset(), frozenset(), "no")
     state, invalids = source.state, source.invalids
     if not target.snapshots():
-        # The target's leaders, if it has any, begin with tokens of their own.
+        # The target's leaders, if any, begin with tokens of their own.
         snapshot = encode_snapshot(_listing(state, ids), now_ms)
         target.put_snapshot(source.next_sequence, snapshot)
         return CopiedTransactions(invalids, frozenset(), "the source's")
@@ -120,7 +120,7 @@ def carry(
 
 
 def _listing(state: TransactionState, ids: OwnIds) -> TransactionState:
-    """Return a state with those on its invalid list that have some ids."""
+    """Return a state whose invalid list has only some ids."""
     narrowed = copy(state)
     narrowed.invalids = Invalids()
     narrowed.invalids.load({p: each for p, each in state.invalids.items() if ids.has(each.id)})
@@ -128,7 +128,7 @@ def _listing(state: TransactionState, ids: OwnIds) -> TransactionState:
 
 
 def _merged(states: Sequence[TransactionState], limits: Limits, now_ms: int) -> TransactionState:
-    """Return what several shards know; what is kept for transactions in progress is left out."""
+    """Merge the states of several shards, without what is kept for transactions in progress."""
     merged = TransactionState(limits, now_ms)
     merged.last_write_pointer = max(state.last_write_pointer for state in states)
     merged.read_pointer = max(state.read_pointer for state in states)
@@ -139,8 +139,8 @@ def _merged(states: Sequence[TransactionState], limits: Limits, now_ms: int) -> 
     commits: dict[str, LastCommit] = {}
     for state in states:
         for owner, commit in state.owners.last_commits.items():
-            known = commits.get(owner)
-            commits[owner] = commit if known is None else _later(owner, known, commit)
+            earlier = commits.get(owner)
+            commits[owner] = commit if earlier is None else _later(owner, earlier, commit)
     for owner, commit in sorted(commits.items(), key=lambda item: item[1].time_ms):
         merged.owners.record(owner, commit)
     return merged
@@ -149,14 +149,14 @@ def _merged(states: Sequence[TransactionState], limits: Limits, now_ms: int) -> 
 def _later(owner: str, one: LastCommit, other: LastCommit) -> LastCommit:
     """Return the one with the greater sequence. Raises `CopyRefused` if they are not comparable."""
     principals = {one.principal, other.principal} - {None}
-    for what, told in (("origin", {one.origin, other.origin}), ("principal", principals)):
-        if len(told) > 1:
+    for what, values in (("origin", {one.origin, other.origin}), ("principal", principals)):
+        if len(values) > 1:
             raise CopyRefused(
                 owner=owner,
                 reason=f"shards have different values of its {what}, so it is unclear "
                 "which of its sequences were committed: finish its last work, and forget it there "
                 "with `tms tx owners forget NAME`",
-                **{f"{what}s": sorted(map(str, told))},
+                **{f"{what}s": sorted(map(str, values))},
             )
     later = max(one, other, key=lambda commit: commit.sequence)
     return later._replace(principal=next(iter(principals), None))

@@ -1,6 +1,6 @@
 """Edits: what changed in the state of transactions, as values and as bytes.
 
-An edit's first part has the layout of Tephra's TransactionEditCodecV4, our own follows:
+The first part of an edit has the layout of Tephra's TransactionEditCodecV4; our fields follow:
 
     edit := codec byte (1), write_pointer int64, kind int32, expires_ms int64, commit_pointer int64,
             can_commit byte, changes int32 x (int32, bytes), visibility_upper_bound int64,
@@ -9,14 +9,13 @@ An edit's first part has the layout of Tephra's TransactionEditCodecV4, our own 
             flags byte, time_ms int64, timeout_s int32, sequence int64, owner, client, origin,
             principal
     owner, client := uint16, UTF-8                              both lengths first
-    origin, principal := uint16, UTF-8                  each where the flags say that it is there
+    origin, principal := uint16, UTF-8                  each only if the flags say so
 
 The edits of one flush are one row:
 
     row := version byte (1), crc32 uint32 over what follows, count uint32, edits
 
-Big-endian. DO NOT CHANGE: on disk. Decoding gives the edits that were encoded, or raises
-`StoreCorrupt`.
+Big-endian. DO NOT CHANGE: on disk. Decoding returns the encoded edits, or raises `StoreCorrupt`.
 """
 
 import struct
@@ -43,28 +42,27 @@ class EditKind(IntEnum):
 
 
 class Edit(NamedTuple):
-    """One change. Which kinds use a field is said at each; others have its default."""
+    """One change. Each field says which kinds use it; for others it has its default."""
 
     kind: EditKind
     write_pointer: int = 0
-    """The transaction's id; the new pointer where CHECKPOINT."""
+    """The transaction's id; for CHECKPOINT the new pointer."""
     expires_ms: int = 0
     """STARTED."""
     commit_pointer: int = 0
-    """COMMITTED: the pointer that its changes are committed at."""
+    """COMMITTED: the commit pointer of its changes."""
     can_commit: bool = False
     """COMMITTED: whether its changes are remembered."""
     changes: tuple[bytes, ...] = ()
-    """COMMITTING; COMMITTED at once. Otherwise a commit's are those of COMMITTING."""
+    """COMMITTING; COMMITTED at once. Other commits have the changes of COMMITTING."""
     visibility_upper_bound: int = 0
-    """STARTED: nothing above it is visible without looking at what is in progress."""
+    """STARTED: up to here all is visible; above, that depends on the transactions in progress."""
     type: TransactionType | None = None
     """STARTED."""
     truncated: tuple[int, ...] = ()
     """TRUNCATED, by write pointers."""
     truncate_before_ms: int = 0
-    """TRUNCATED, by time where not 0; OWNERS_FORGOTTEN: those whose last commit was before, of whom
-    there is but one if it is named."""
+    """TRUNCATED, by time if not 0; OWNERS_FORGOTTEN: owners (or `owner`) with no later commit."""
     parent: int = 0
     """CHECKPOINT: the transaction's id."""
     at_once: bool = False
@@ -72,7 +70,7 @@ class Edit(NamedTuple):
     timed_out: bool = False
     """INVALID."""
     time_ms: int = 0
-    """COMMITTED: when. STARTED: the least time of its messages; versions before wrote 0."""
+    """COMMITTED: the time. STARTED: the least time of its messages; earlier versions wrote 0."""
     timeout_s: int = 0
     """STARTED."""
     sequence: int | None = None
@@ -84,7 +82,7 @@ class Edit(NamedTuple):
     origin: str | None = None
     """STARTED, COMMITTED. Never empty."""
     principal: str | None = None
-    """STARTED, COMMITTED at once: who began it."""
+    """STARTED, COMMITTED at once: the principal that began it."""
 
 
 _CODEC = 1
@@ -97,7 +95,7 @@ _AT_ONCE, _TIMED_OUT, _HAS_ORIGIN, _HAS_PRINCIPAL = 1, 2, 4, 8
 _ROW_START = struct.Struct(">BI")
 _COUNT = struct.Struct(">I")
 _ALL = struct.Struct(">BqiqqBiqiiqqiBqiqHH")
-"""A whole edit without changes, truncated pointers, owner and client: nearly every one."""
+"""A whole edit without changes, truncated pointers, owner and client, as nearly all are."""
 _TO_CHANGES = struct.Struct(">BqiqqBi")
 _LENGTH = struct.Struct(">i")
 _NAME_LENGTH = struct.Struct(">H")
@@ -110,7 +108,7 @@ _TYPES = {ordinal: type_ for type_, ordinal in _TYPE_ORDINALS.items()}
 
 
 def text_bytes(text: str) -> bytes:
-    """Return the UTF-8 of a name; half a surrogate pair, which a client may send, goes through."""
+    """Return a name in UTF-8; half a surrogate pair, which a client may send, is accepted."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -126,7 +124,7 @@ def encode_row(edits: Sequence[Edit]) -> bytes:
 
 
 def decode_row(sequence: int, row: bytes) -> list[Edit]:
-    """Return the edits of the row `sequence`. Raises `StoreCorrupt`, which names it."""
+    """Return the edits of the row `sequence`. Raises `StoreCorrupt`, which names the row."""
     try:
         return _edits_of(row)
     except (ValueError, LookupError, struct.error):
@@ -187,11 +185,11 @@ def encode_edit(edit: Edit) -> bytes:
 
 
 def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
-    """Return the edit that starts at `at`, and where it ends.
+    """Return the edit that starts at `at`, and if it ends.
 
-    Raises `ValueError`, `LookupError` or `struct.error` where there is none.
+    Raises `ValueError`, `LookupError` or `struct.error` if there is none.
     """
-    # As if it had neither changes nor truncated pointers; where it has, it is longer.
+    # Reads it as without changes and truncated pointers; with these, it is longer.
     fields = _ALL.unpack_from(row, at)
     codec, pointer, kind, expires_ms, commit_pointer, can_commit, change_count, *rest = fields
     changes: tuple[bytes, ...] = ()
@@ -247,7 +245,7 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
 def _lists_at(
     row: bytes, at: int, change_count: int
 ) -> tuple[tuple[bytes, ...], tuple[int, ...], list[int], int]:
-    """Return the changes that start at `at`, the truncated pointers, all fields behind, the end."""
+    """Return the changes at `at`, the truncated pointers, all later fields, and the end."""
     changes = []
     for _ in range(change_count):
         change, at = _bytes_at(row, at + _LENGTH.size, *_LENGTH.unpack_from(row, at))

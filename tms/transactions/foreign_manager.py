@@ -1,4 +1,4 @@
-"""The interface of transactions if another system manages them: it refuses, and says so."""
+"""The interface of transactions if another system manages them: it refuses every call."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,11 +1,12 @@
-"""The invalid list: write pointers whose entries no reader is to see, and whose they were.
+"""The invalid list: write pointers whose entries no reader may see, and their transactions.
 
-A pointer stays on it for a day and an hour, so it may have many: each takes twelve bytes. It is in
-one array, ascending, and what is known of its transaction in a table of what is different: of those
-that one program let time out, that is one row. More is kept of few: sequences, checkpoints, and the
-end of a transaction as long as one in progress is older than it.
+A pointer stays on the list for a day and an hour, so there may be many: each takes twelve bytes.
+The pointers are in one ascending array, and the details of their transactions in a table of
+distinct rows: transactions that one program let time out share one row. Few transactions have more
+details: sequences, checkpoints, and an end, which is kept as long as an older one is in progress.
 
-The arrays are handed out as they are, and copied before the next change: so they never change.
+The arrays are returned without a copy, and copied before the next change, so those returned never
+change.
 """
 
 from array import array
@@ -28,16 +29,17 @@ class Invalid:
     id: int
     type: TransactionType
     since: int
-    """The last write pointer given out when it became invalid; its last pointer once `settle` has
-    forgotten that."""
+    """The last write pointer assigned when it became invalid; its own last pointer once `settle`
+    has forgotten that.
+    """
     client: str
     owner: str | None
     sequence: int | None
     checkpoints: tuple[int, ...]
     principal: str | None = None
-    """The principal that began it; None if that is not known."""
+    """The principal that began it; None if unknown."""
     keys_from_ms: int = 0
-    """No entry under its pointers has an earlier time; 0: of a version that did not record it."""
+    """The earliest time of its entries; 0 if a version that did not record it wrote it."""
 
     @property
     def pointers(self) -> tuple[int, ...]:
@@ -46,21 +48,21 @@ class Invalid:
 
 
 class _Details(NamedTuple):
-    """The facts that many invalid transactions have in common."""
+    """The details that many invalid transactions share."""
 
     type: TransactionType
     client: str
     owner: str | None
     principal: str | None
     keys_after_ms: int | None
-    """The least time of its entries, less that of its id; None if it was not recorded."""
+    """The least time of its entries minus the time of its id; None if it was not recorded."""
 
 
-class Pointers(array):  # type: ignore[type-arg]  # before Python 3.12 it takes no argument
-    """Write pointers in eight bytes each; equal to any other sequence of the same."""
+class Pointers(array):  # type: ignore[type-arg]  # not generic before Python 3.12
+    """Write pointers in eight bytes each; equal to any sequence of the same numbers."""
 
     def __new__(cls, pointers: Iterable[int] = ()) -> Self:
-        """Hold some pointers."""
+        """Store some pointers."""
         return cast(Self, super().__new__(cls, "q", pointers))
 
     def __eq__(self, other: object) -> bool:
@@ -68,15 +70,15 @@ class Pointers(array):  # type: ignore[type-arg]  # before Python 3.12 it takes 
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Return the hash of a tuple that is equal."""
+        """Return the hash of an equal tuple."""
         return hash(tuple(self))
 
 
 class Column(Mapping[int, int]):
-    """A number for each pointer that was on the list at one moment, ascending by pointer."""
+    """A number for each pointer on the list at one moment, ascending by pointer."""
 
     def __init__(self, pointers: Sequence[int], number: Callable[[int], int]) -> None:
-        """Have `number` return it for the place of a pointer."""
+        """Take the numbers from `number`, which gets the index of a pointer."""
         self._pointers, self._number = pointers, number
 
     def __getitem__(self, pointer: int) -> int:
@@ -92,16 +94,16 @@ class Column(Mapping[int, int]):
         return iter(self._pointers)
 
     def __len__(self) -> int:
-        """Return how many pointers there were."""
+        """Return the number of pointers."""
         return len(self._pointers)
 
 
 class Invalids(Mapping[int, Invalid]):
-    """All that are invalid, by each of their write pointers, ascending."""
+    """All invalid transactions, by each of their write pointers, ascending."""
 
     def __init__(self) -> None:
         self.changed_at = 0
-        """The last write pointer given out when the list changed last."""
+        """The last write pointer assigned at the last change of the list."""
         self._pointers = Pointers()
         self._rows = array("I")
         """The row of each pointer in `_details`."""
@@ -109,10 +111,10 @@ class Invalids(Mapping[int, Invalid]):
         self._details: list[_Details] = []
         self._row_of: dict[_Details, int] = {}
         self._since: dict[int, int] = {}
-        """By pointer; of those that are missing, all transactions in progress are newer."""
+        """`since` by pointer; all transactions in progress are newer than a missing one."""
         self._sequences: dict[int, int] = {}
         self._together: dict[int, tuple[int, ...]] = {}
-        """The pointers of a transaction that has more than one, by each of them."""
+        """The pointers of each transaction with more than one, by each of them."""
         self._settle_at = _SETTLE_MIN
 
     @property
@@ -122,7 +124,7 @@ class Invalids(Mapping[int, Invalid]):
         return self._pointers
 
     def __len__(self) -> int:
-        """Return how many pointers there are."""
+        """Return the number of pointers."""
         return len(self._pointers)
 
     def __iter__(self) -> Iterator[int]:
@@ -150,14 +152,14 @@ class Invalids(Mapping[int, Invalid]):
         )
 
     def transactions(self) -> Iterator[Invalid]:
-        """Give each transaction once, by the first of its pointers that is on the list."""
-        given: set[int] = set()
+        """Yield each transaction once, by the first of its pointers that is on the list."""
+        yielded: set[int] = set()
         for pointer in self.ascending:
             together = self._together.get(pointer)
             if together is not None:
-                if together[0] in given:
+                if together[0] in yielded:
                     continue
-                given.add(together[0])
+                yielded.add(together[0])
             yield self[pointer]
 
     def since(self) -> Column:
@@ -182,7 +184,7 @@ class Invalids(Mapping[int, Invalid]):
         return Column(pointers, number)
 
     def add(self, invalid: Invalid, pointers: Iterable[int]) -> None:
-        """Add `pointers`, which are some of the transaction's."""
+        """Add some `pointers` of the transaction."""
         self._own_arrays()
         row = self._row(invalid)
         for pointer in pointers:
@@ -193,7 +195,7 @@ class Invalids(Mapping[int, Invalid]):
         self.changed_at = invalid.since
 
     def load(self, by_pointer: Mapping[int, Invalid]) -> None:
-        """Take pointers, ascending, with whose they are, where none are on the list yet."""
+        """Fill the empty list with pointers, ascending, and their transactions."""
         self._own_arrays()
         for pointer, invalid in by_pointer.items():
             self._pointers.append(pointer)
@@ -202,7 +204,7 @@ class Invalids(Mapping[int, Invalid]):
             self.changed_at = max(self.changed_at, invalid.since)
 
     def remove(self, pointers: Iterable[int], changed_at: int) -> dict[int, Invalid]:
-        """Take off those of `pointers` that are on the list, and return them."""
+        """Remove the `pointers` that are on the list, and return them."""
         removed = {pointer: self[pointer] for pointer in pointers if pointer in self}
         if not removed:
             return removed
@@ -224,15 +226,15 @@ class Invalids(Mapping[int, Invalid]):
         return removed
 
     def settle_if_many(self, first_in_progress: int) -> None:
-        """Call `settle` now and then."""
+        """Call `settle` from time to time."""
         if len(self._since) > self._settle_at:
             self.settle(first_in_progress)
             self._settle_at = 2 * len(self._since) + _SETTLE_MIN
 
     def settle(self, first_in_progress: int) -> None:
-        """Forget when those ended that ended before everything in progress began.
+        """Forget the ends of transactions that ended before all those in progress began.
 
-        Whatever is in progress, or will be, has them on its list, whenever they ended before.
+        All present and future transactions have them on their lists, whatever the exact end.
         """
         self._since = {p: since for p, since in self._since.items() if since >= first_in_progress}
 
@@ -256,17 +258,17 @@ class Invalids(Mapping[int, Invalid]):
             self._together[pointer] = invalid.pointers
 
     def _own_arrays(self) -> None:
-        """Copy the arrays if somebody has them as they are."""
+        """Copy the arrays if they were returned to a caller."""
         if self._is_handed_out:
             self._pointers, self._rows = Pointers(self._pointers), self._rows[:]
             self._is_handed_out = False
 
     def _drop_details(self) -> None:
-        """Drop the rows that no pointer has any more, if they are most of them."""
+        """Drop the rows that no pointer uses any more, if they are the majority."""
         if len(self._details) <= 2 * len(self._pointers) + _DETAILS_MIN:
             return
         used = sorted(set(self._rows))
-        self._details = [self._details[row] for row in used]  # a list that was handed out stays
+        self._details = [self._details[row] for row in used]  # returned arrays never change
         self._row_of = {details: row for row, details in enumerate(self._details)}
         new = {row: place for place, row in enumerate(used)}
         self._rows = array("I", map(new.__getitem__, self._rows))

@@ -1,19 +1,19 @@
 """The state of transactions and its log: how a transition becomes durable.
 
-What the order of the steps is for:
+The order of the steps has these reasons:
 1. A transition is decided within a flush of the writer (`tms.core.services.group_commit`), from the
-   state that all before it have left, also those of the same flush. What is refused changes
-   nothing.
+   state after all earlier transitions, including those of the same flush. A refused transition
+   changes nothing.
 2. It takes effect in the state at once, and its edits go into one row of the log, which is part of
-   the flush's batch. So messages, positions and edits share one fsync, and one fate.
-3. Only when that is durable is its caller answered, and do readers see it: `latest` and
-   `snapshot_of` are the last durable state's.
-4. Where the flush fails, the state is ahead of what may or may not have been written. Nothing is
-   decided by it any more, and it is recovered from the store as soon as that takes writes again.
-   Until then readers are given what was durable before the flush. What the flush has begun, or
-   ended by a timeout, they are refused.
+   the flush's batch. So messages, positions and edits share one fsync and one outcome.
+3. Only when the batch is durable does the caller get its answer, and do readers see the transition:
+   `latest` and `snapshot_of` use the last durable state.
+4. If the flush fails, the state is ahead of the store, which may or may not have the batch. No more
+   transitions are decided by this state, and it is recovered from the store as soon as that accepts
+   writes again. Until then readers get the state that was durable before the flush; reads in
+   transactions that the flush began, or ended by a timeout, are refused.
 
-Messaging asks it what may be written and read. Used from the event loop's thread alone.
+Messaging checks here what may be written and read. Used from the event loop's thread alone.
 """
 
 import asyncio
@@ -52,21 +52,21 @@ _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
 _IN_DOUBT = (EditKind.STARTED, *_ENDS)
 _FAILED = "an earlier write failed; try again"
 _EDIT_BYTES = 200
-"""About the weight of a queued transition, besides its changes."""
+"""The approximate weight of a queued transition, without its changes."""
 
 Recover = Callable[[int], RecoveredState]
 """Recovers the state as of a time in ms. Blocks."""
 Decision = tuple[Sequence[Edit], Callable[[], Any] | None]
-"""Edits to make, and what gives the answer once they have taken effect; None: there is none."""
+"""Edits, and the call that returns the answer once they have taken effect, if there is one."""
 
 
 class Moment(NamedTuple):
     """The times of a flush, in ms since 1970."""
 
     now_ms: int
-    """By which transactions begin and end."""
+    """The time by which transactions begin and end."""
     keys_ms: int
-    """By which messages are given keys."""
+    """The time by which messages get keys."""
 
 
 Decide = Callable[[TransactionState, Moment], Decision]
@@ -78,9 +78,9 @@ _log = logging.getLogger(__name__)
 
 
 class TransactionJournal(Participant):
-    """The state, as it takes part in the writer's flushes.
+    """The state, as a participant in the writer's flushes.
 
-    One that is stale is recovered beside the flushes, which refuse it.
+    A stale state is recovered outside the flushes, which refuse transitions until then.
     """
 
     def __init__(
@@ -93,10 +93,10 @@ class TransactionJournal(Participant):
         tables: "StoreTables",
         publications: Publications,
     ) -> None:
-        """Go on from what was `recovered`; `recover` does so again after a failed flush."""
+        """Continue from `recovered`; `recover` recovers again after a failed flush."""
         self._recover = recover
         self.time = time
-        """By which transactions begin and end."""
+        """The time by which transactions begin and end."""
         self._threads = threads
         self._tables = tables
         self._publications = publications
@@ -113,50 +113,50 @@ class TransactionJournal(Participant):
         self._state = recovered.state
         self.next_row = recovered.next_sequence
         self._edits: list[Edit] = []
-        """The edits of the flush that is being made."""
+        """The edits of the current flush."""
         self._is_ahead = False
         """Whether the state has edits that are not durable yet."""
         self._is_stale = False
-        """Whether the state may not be what is in the store."""
+        """Whether the state may differ from the store."""
         self._latest: Transaction | None = None
         self._ending: dict[int, Transaction] = {}
-        """The snapshots of those that this flush ends, for readers until that is durable."""
+        """The snapshots of transactions that this flush ends, for readers until it is durable."""
         self._in_doubt: frozenset[int] = frozenset()
         """Other transactions that a failed flush began or ended."""
         self._ended: list[tuple[tuple[int, ...], EditKind]] = []
-        """The write pointers of the transactions that this flush ends, and how."""
+        """The write pointers of the transactions that this flush ends, and how they end."""
         self.recovered_ids = frozenset(opened.id for opened in recovered.state.opened)
         """This process does not know the publications of these."""
 
     @property
     def state(self) -> TransactionState:
-        """The state, with what is being written. Raises `StoreUnavailable` while it is stale."""
+        """The state, including the current flush. Raises `StoreUnavailable` while it is stale."""
         if self._is_stale:
             raise StoreUnavailable(reason=_FAILED)
         return self._state
 
     async def durably(self, look: Callable[[], Result]) -> Result:
-        """Return what `look` returns at a moment when all of the state is durable.
+        """Return the result of `look` at a moment when all of the state is durable.
 
-        Raises what it does, and `StoreUnavailable` where a flush fails meanwhile.
+        Raises as `look` does, and `StoreUnavailable` if a flush fails in the meantime.
         """
         if self._is_stale or not self._is_ahead:
-            return look()  # which is refused a state that is stale
+            return look()  # raises if the state is stale
         seen: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._looks.append((look, seen))
         return await seen
 
     def latest(self) -> Transaction:
-        """Return what a reader sees that has no transaction: all that is durably committed."""
-        if self._latest is None:  # it is not while the state is ahead: see `carry_out`
+        """Return the snapshot of a reader without a transaction: all that is durably committed."""
+        if self._latest is None:  # not while the state is ahead: see `carry_out`
             self._latest = self._state.latest_snapshot()
         return self._latest
 
     def snapshot_of(self, transaction_id: int) -> Transaction:
-        """Return what a transaction sees that is durably in progress.
+        """Return the snapshot of a transaction that is durably in progress.
 
-        Raises `TransactionNotInProgress`, `TransactionUnknown`, and `StoreUnavailable` where a
-        failed flush leaves in doubt whether it is.
+        Raises `TransactionNotInProgress`, `TransactionUnknown`, and `StoreUnavailable` if a failed
+        flush leaves in doubt whether it is.
         """
         ending = self._ending.get(transaction_id)
         if ending is not None:
@@ -171,10 +171,10 @@ class TransactionJournal(Participant):
             raise TransactionUnknown(transaction_id=transaction_id)
 
     def check(self, write_pointer: int) -> int:
-        """Return the least time, in ms since 1970, of what is written under a pointer.
+        """Return the least time, in ms since 1970, of messages to write under a pointer.
 
-        Raises `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
-        Also within a flush: then what the flush did before counts.
+        Raises `TransactionNotInProgress` or `TransactionUnknown` unless the pointer may be written
+        under. Within a flush, its earlier transitions count.
         """
         state = self.state
         opened = state.opened.by_pointer.get(write_pointer)
@@ -183,9 +183,9 @@ class TransactionJournal(Participant):
         return opened.keys_from_ms
 
     def check_rollback(self, write_pointer: int) -> None:
-        """Raise `TransactionNotInProgress`, `TransactionUnknown` if it is, or may be, committed.
+        """Raise `TransactionNotInProgress`, `TransactionUnknown` if it is or may be committed.
 
-        What it wrote may be seen then, and must stay. Within a flush as `check`.
+        Its messages may be visible then, and must stay. Within a flush as `check`.
         """
         status = self.state.status(write_pointer)
         if status is None or status is TransactionStatus.COMMITTED:
@@ -194,14 +194,14 @@ class TransactionJournal(Participant):
     def check_own(self, write_pointer: int, caller: Caller) -> None:
         """Raise `NotPermitted` (transaction_of_another) if it is another principal's.
 
-        Whose a transaction is does not change, so nobody needs to ask again. Nothing is said of a
-        transaction that is not known, or has committed or aborted.
+        A transaction never changes its principal, so one check is enough. Does not raise for a
+        transaction that is unknown, or has committed or aborted.
         """
         self.state.check_own(write_pointer, caller)
 
     def id_of(self, write_pointer: int) -> int:
-        """Return the id of the transaction in progress that has a pointer, or the pointer."""
-        with suppress(StoreUnavailable):  # readers go on by what was durable before
+        """Return the id of the open transaction with a pointer; without one, the pointer."""
+        with suppress(StoreUnavailable):  # readers still use the state that was durable before
             return self.state.id_of(write_pointer)
         return write_pointer
 
@@ -217,8 +217,8 @@ class TransactionJournal(Participant):
     ) -> tuple[int, Callable[[], None]]:
         """Decide within a flush to start and commit a transaction.
 
-        Return its write pointer, and the call that does it, once all else is in the batch that
-        belongs to it. Raises `TransactionDuplicate`, `OwnerBusy`, `NotPermitted`
+        Return its write pointer, and the call that commits it, once the rest of its batch is
+        complete. Raises `TransactionDuplicate`, `OwnerBusy`, `NotPermitted`
         (transaction_of_another) if the owner is another principal's.
         """
         started = self.state.start_and_commit(
@@ -227,23 +227,23 @@ class TransactionJournal(Participant):
         return started.transaction_id, partial(self.carry_out, started.edits)
 
     def pointers(self, transaction_id: int) -> tuple[int, ...]:
-        """Return the write pointers of a transaction that is open or invalid; none of others."""
+        """Return the write pointers of an open or invalid transaction; none for others."""
         state = self.state
-        known = state.opened.by_pointer.get(transaction_id)
-        found = known or state.invalids.get(transaction_id)
-        return () if found is None else found.pointers
+        opened = state.opened.by_pointer.get(transaction_id)
+        transaction = opened or state.invalids.get(transaction_id)
+        return () if transaction is None else transaction.pointers
 
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
-        """Return from when on entries may be under pointers in progress, in ms.
+        """Return the time from which entries may exist under pointers in progress, in ms.
 
-        Also while the state is stale: that of a pointer does not change.
+        Works while the state is stale, because a pointer's time does not change.
         """
         opened = self._state.opened.by_pointer
-        known = (opened.get(pointer) for pointer in pointers)
-        return min((0 if one is None else one.keys_from_ms for one in known), default=0)
+        transactions = (opened.get(pointer) for pointer in pointers)
+        return min((0 if one is None else one.keys_from_ms for one in transactions), default=0)
 
     def carry_out(self, edits: Sequence[Edit]) -> None:
-        """Let edits take effect within a flush."""
+        """Apply edits within a flush."""
         if not edits:
             return
         if not self._is_ahead:
@@ -251,15 +251,15 @@ class TransactionJournal(Participant):
             self._is_ahead = True
         for edit in edits:
             if edit.kind in _ENDS:
-                self._note_end(edit)
+                self._record_end(edit)
             self._state.apply(edit)
         self._edits += edits
 
-    def _note_end(self, edit: Edit) -> None:
-        """Take note of what is to be told, and what readers still see, when one ends."""
+    def _record_end(self, edit: Edit) -> None:
+        """Record the end of a transaction, and the snapshot that readers still use."""
         self._ended.append((self.pointers(edit.write_pointer), edit.kind))
         opened = self._state.opened.by_pointer.get(edit.write_pointer)
-        # Thousands may time out at once, and a snapshot may take a while to put together.
+        # Thousands may time out at once, and building a snapshot may take a while.
         if opened is not None and not edit.timed_out:
             self._ending[opened.id] = self._state.excluded.snapshot(opened)
 
@@ -269,7 +269,7 @@ class TransactionJournal(Participant):
             self._tables.transactions.append(batch, self.next_row, encode_row(self._edits))
 
     def after_flush(self) -> None:
-        """Show what the flush did, and wake the readers whom a transaction had stopped."""
+        """Make the flush visible, and wake the readers that a transaction had stopped."""
         if not self._is_ahead or self._is_stale:
             return
         self.next_row += 1
@@ -291,7 +291,7 @@ class TransactionJournal(Participant):
             _look(look, seen)
 
     def flush_failed(self) -> None:
-        """Decide by the state no more if it has what may not have been written."""
+        """Mark the state as stale if it has edits that may not have been written."""
         if self._is_ahead and not self._is_stale:
             self._is_stale = True
             self._in_doubt = frozenset(
@@ -308,7 +308,7 @@ class TransactionJournal(Participant):
             )
 
     async def _recover_again(self) -> None:
-        """Recover the state as soon as the store takes writes again."""
+        """Recover the state as soon as the store accepts writes again."""
         while True:
             await asyncio.sleep(_RECOVER_EVERY_S)
             try:
@@ -319,14 +319,14 @@ class TransactionJournal(Participant):
             except Stopping:
                 return
             self._adopt(recovered)
-            # What ended in the flush that failed has ended unseen, and its readers still wait.
+            # Readers still wait for transactions that ended in the failed flush.
             self._publications.forget_all_but(lambda pointer: bool(self.pointers(pointer)))
             self._publications.wake_all()
             _log.warning("the state of transactions was recovered after a failed write")
             return
 
     async def close(self) -> None:
-        """Recover no more."""
+        """Stop recovering."""
         if self._recovering is not None:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)
@@ -338,7 +338,7 @@ def _look(look: Callable[[], Any], seen: asyncio.Future[Any]) -> None:
     try:
         seen.set_result(look())
     except TmsError as error:
-        seen.set_exception(error.with_traceback(None))  # it leads here, to what has it: a cycle
+        seen.set_exception(error.with_traceback(None))  # its traceback refers back to it: a cycle
 
 
 def _ended(state: TransactionState, write_pointer: int) -> TmsError:
@@ -349,7 +349,7 @@ def _ended(state: TransactionState, write_pointer: int) -> TmsError:
 
 
 class Transition(JointWrite):
-    """A transition as a request to the writer, with what it carries."""
+    """A transition as a request to the writer, with the writes that it carries."""
 
     def __init__(
         self,
@@ -359,23 +359,23 @@ class Transition(JointWrite):
         carried: Sequence[Carried] = (),
         size_bytes: int = 0,
     ) -> None:
-        """Have `decide` decide, and do with it what is `carried`."""
+        """Let `decide` decide, and write what is `carried` with its edits."""
         super().__init__(carried, _EDIT_BYTES + size_bytes)
         self._journal = journal
         self._decide = decide
         self._result: Any = None
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Decide, and take effect in the state; or be refused."""
+        """Decide the transition and apply it to the state, or record its refusal."""
         journal = self._journal
         edits, answer = self._decide(journal.state, Moment(journal.time.now_ms(), now_ms))
         if self._parts:
             self.check(journal.pointers(edits[0].write_pointer))
-            # Before the edits: parts may be written under pointers of what is in progress only.
+            # Before the edits, because parts may only be written under pointers in progress.
             self.add_parts(batch, now_ms)
         journal.carry_out(edits)
         self._result = None if answer is None else answer()
 
     def result(self) -> Any:
-        """Return what was decided."""
+        """Return the answer of the decision."""
         return self._result

@@ -23,19 +23,19 @@ KEPT: Mapping[str, Callable[[TransactionJournal], int]] = {
     "outcomes": lambda journal: len(journal.state.outcomes.codes),
     "owners": lambda journal: len(journal.state.owners.last_commits),
 }
-"""How many of each kind are in memory. Each raises `StoreUnavailable` while it is recovered."""
+"""The number of each kind in memory. Raises `StoreUnavailable` while the state is recovered."""
 
 
 class TransactionMetrics:
     """The numbers of one journal."""
 
     def __init__(self, registry: CollectorRegistry, journal: TransactionJournal) -> None:
-        """Offer the metrics in `registry`."""
+        """Register the metrics in `registry`."""
         self._journal = journal
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they are now."""
+        """Yield the metrics as they are now."""
         journal = self._journal
         transitions = CounterMetricFamily(
             "tms_transactions",
@@ -51,7 +51,7 @@ class TransactionMetrics:
         try:
             state = journal.state
         except StoreUnavailable:
-            return  # it is being recovered
+            return  # the state is being recovered
         yield GaugeMetricFamily(
             "tms_transactions_in_progress",
             "Transactions that are in progress.",

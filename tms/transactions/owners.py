@@ -1,15 +1,15 @@
-"""The last sequence that each owner committed, from which origin, and who may act for whom.
+"""The last sequence that each owner committed, its origin, and who may act on what.
 
-An owner belongs to the principal that was the first to commit a sequence of it, for as long as it
-is remembered. Where nobody said who it is, it belongs to nobody yet.
+An owner belongs to the first principal that committed a sequence of it, for as long as it is
+remembered. Without a principal, it belongs to nobody yet.
 
-An owner is forgotten when its time is over, or when somebody asks for that, never for another's
-sake. So their number is checked when a work begins that needs a new one, which has its place from
-then on: a commit always finds room.
+An owner is forgotten when its retention is over, or on request, never to make room for another. So
+the number of owners is checked when a transaction begins that needs a new one, which has its place
+from then on: a commit always finds room.
 
-A caller that has said who it is acts on transactions of its own alone, unless it may end any. One
-that nobody began under a name is not its own. A caller that has not said who it is (a store in the
-process, a server that does not ask) is not checked.
+A caller with a principal acts only on its own transactions, unless it may end any. A transaction
+begun without a principal is not its own. A caller without a principal (a store in the process, a
+server without access control) is not checked.
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -21,8 +21,8 @@ from tms.core.values.caller import Caller
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
 
-_TOLD_FROM = 0.8
-"""The part of the bound from which on it is told that there are many."""
+_WARNED_FROM = 0.8
+"""The fraction of the bound from which on there is a warning."""
 
 
 class LastCommit(NamedTuple):
@@ -32,26 +32,26 @@ class LastCommit(NamedTuple):
     transaction_id: int
     time_ms: int
     origin: str | None = None
-    """The run of the owner that did."""
+    """The run of the owner that committed it."""
     principal: str | None = None
-    """The principal of the owner; None: it is free."""
+    """The principal of the owner; None if it is free."""
 
 
 class Owners:
-    """Owners that have committed a sequence, those who did so last at the end."""
+    """Owners that have committed a sequence, the latest commit last."""
 
     def __init__(self, count_max: int) -> None:
-        """Take new ones while there are not `count_max`, of one principal while it has a share."""
+        """Accept new owners up to `count_max`, and of one principal up to its share."""
         self.last_commits: dict[str, LastCommit] = {}
         self.shares = Shares(count_max)
-        """How many each principal has, with those that are promised."""
+        """The number of owners of each principal, including promised ones."""
         self._promised: dict[str, str | None] = {}
-        """Those of transactions in progress that have committed nothing yet, and whose they are."""
+        """New owners of transactions in progress, and their principals."""
 
     def check(self, owner: str | None, sequence: int | None, origin: str | None = None) -> None:
-        """Raise `TransactionDuplicate` where the owner has committed the sequence, or a later.
+        """Raise `TransactionDuplicate` if the owner has committed the sequence or a later one.
 
-        Raises `OwnerElsewhere` where it did so from another origin: the work may be another.
+        Raises `OwnerElsewhere` if it did so from another origin, because the work may differ.
         """
         if owner is None or sequence is None:
             return
@@ -69,7 +69,7 @@ class Owners:
         raise TransactionDuplicate(**facts)
 
     def check_room(self, owner: str | None, sequence: int | None, sharer: str | None) -> None:
-        """Raise `TooLarge` (too_many_owners) if it would be new, and `sharer` has no room."""
+        """Raise `TooLarge` (too_many_owners) if the owner is new, and `sharer` has no room."""
         if owner is None or sequence is None:
             return
         if owner in self.last_commits or owner in self._promised or self.shares.room(sharer):
@@ -82,18 +82,18 @@ class Owners:
         )
 
     def promise(self, owner: str, principal: str | None) -> None:
-        """Keep a place for an owner until its transaction ends, unless it has one."""
+        """Reserve a place for an owner until its transaction ends, unless it has one."""
         if owner not in self.last_commits:
             self._promised[owner] = principal
             self.shares.add(principal)
 
     def take_back(self, owner: str) -> None:
-        """Keep no place for an owner that has committed nothing."""
+        """Release the place of an owner that has committed nothing."""
         if owner in self._promised:
             self.shares.add(self._promised.pop(owner), -1)
 
     def record(self, owner: str, commit: LastCommit) -> None:
-        """Note a commit; whose the owner is stays as it was."""
+        """Record a commit; the owner keeps its principal."""
         before = self.last_commits.pop(owner, None)
         if before is not None:
             self.shares.add(before.principal, -1)
@@ -103,9 +103,10 @@ class Owners:
         self.shares.add(commit.principal)
 
     def before(self, time_ms: int, busy: Container[str]) -> Iterator[str]:
-        """Give the owners whose last commit was before a time, and that are not busy.
+        """Yield the owners whose last commit was before a time, and that are not busy.
 
-        One that committed behind a later one, because the clock was set back, waits for that.
+        An owner recorded after one with a later commit, because the clock was set back, waits for
+        that one.
         """
         for owner, last in self.last_commits.items():
             if last.time_ms >= time_ms:
@@ -114,26 +115,26 @@ class Owners:
                 yield owner
 
     def warnings(self) -> list[str]:
-        """Return what is to be told once there are many."""
+        """Return warnings if there are many."""
         shares = self.shares
-        if shares.used < _TOLD_FROM * shares.bound:
+        if shares.used < _WARNED_FROM * shares.bound:
             return []
         remembered = f"remembered owners of transactions: {shares.used} of {shares.bound}"
         advice = "raise transaction_owners_max, or forget some with `tms tx owners forget`"
         return [f"{remembered}; {advice}"]
 
     def forget(self, owner: str) -> None:
-        """Forget an owner that is known. Raises `KeyError`."""
+        """Forget an owner. Raises `KeyError` if there is none."""
         self.shares.add(self.last_commits.pop(owner).principal, -1)
 
 
-def check_own(caller: Caller, transaction_id: int, known: Open | Invalid | None) -> None:
-    """Raise `NotPermitted` (transaction_of_another) if a transaction is known, and not its own."""
-    if known is None or caller.principal in (None, known.principal):
+def check_own(caller: Caller, transaction_id: int, transaction: Open | Invalid | None) -> None:
+    """Raise `NotPermitted` (transaction_of_another) if a transaction is another principal's."""
+    if transaction is None or caller.principal in (None, transaction.principal):
         return
     if not caller.may_end_any:
         raise NotPermitted("transaction_of_another", transaction_id=transaction_id)
-    caller.acts_on(f"transaction {transaction_id} of {known.principal or 'nobody'}")
+    caller.acts_on(f"transaction {transaction_id} of {transaction.principal or 'nobody'}")
 
 
 def check_owner_own(

@@ -1,8 +1,8 @@
-"""The facts that cleanup needs to remove pointers from the invalid list.
+"""The invalid list as cleanup needs it, to invert entries and to remove pointers.
 
 An entry of an invalid transaction may be inverted, as if it had been rolled back, when no snapshot
-in progress is older than its end: a reader by an older one stops at the entry, and would go on
-behind it. Pure.
+in progress is older than the transaction's end: a reader with an older snapshot stops at the entry,
+and would then continue past it. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,19 +17,19 @@ class InvalidList:
     """The invalid list at one moment, all of it durable."""
 
     since: Mapping[int, int]
-    """By write pointer, ascending: the last one given out when its transaction became invalid."""
+    """By write pointer, ascending: the last one assigned when its transaction became invalid."""
     first_in_progress: int
-    """The oldest transaction in progress; above all where there is none."""
+    """The oldest transaction in progress; above all others if there is none."""
     last_write_pointer: int
-    """Whatever starts from now on has a greater one."""
+    """Transactions that start from now on have greater ones."""
     visible_up_to: int
     """All transactions, present and future, see the commits up to this pointer."""
     knows_publications_after: int
     """This process knows the publications under greater pointers."""
     in_progress: AbstractSet[int] = frozenset()
-    """All write pointers of transactions in progress, those of checkpoints among them."""
+    """All write pointers of transactions in progress, including checkpoints."""
     keys_from_ms: Mapping[int, int] = field(default_factory=dict)
-    """By write pointer: no entry under it has an earlier time. 0 for a pointer that is missing."""
+    """By write pointer: the earliest time of its entries. 0 for a missing pointer."""
 
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
         """Return the time from which on a topic may have entries under `pointers`, in ms."""
@@ -50,7 +50,7 @@ class InvalidList:
 
 
 def invalid_list(state: TransactionState, knows_publications_after: int) -> InvalidList:
-    """Return the invalid list of a state that is durable."""
+    """Return the invalid list of a durable state."""
     return InvalidList(
         state.invalids.since(),
         state.opened.first,

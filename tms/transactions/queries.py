@@ -15,33 +15,33 @@ from tms.transactions.owners import check_own
 from tms.transactions.state import AppliedState
 
 _NOBODY = 0
-"""The id of a reader without a transaction: no write pointer, and below all."""
+"""The id of a reader without a transaction: below all write pointers."""
 
 
-class AskedState(AppliedState):
-    """The queries. Used from one thread at a time."""
+class QueriedState(AppliedState):
+    """The state with its queries. Used from one thread at a time."""
 
     def check_own(self, write_pointer: int, caller: Caller) -> None:
         """Raise `NotPermitted` (transaction_of_another) if the transaction is not the caller's.
 
-        One that has committed or aborted is nobody's any more.
+        A committed or aborted transaction has no principal any more.
         """
-        known = self.opened.by_pointer.get(write_pointer)
-        check_own(caller, write_pointer, known or self.invalids.get(write_pointer))
+        opened = self.opened.by_pointer.get(write_pointer)
+        check_own(caller, write_pointer, opened or self.invalids.get(write_pointer))
 
     def is_in_progress(self, write_pointer: int) -> bool:
         """Whether it is the id, or a checkpoint's pointer, of a transaction in progress."""
         return write_pointer in self.opened.by_pointer
 
     def id_of(self, write_pointer: int) -> int:
-        """Return the id of the transaction in progress that has a pointer, or the pointer."""
+        """Return the id of the open transaction with a pointer; without one, the pointer."""
         opened = self.opened.by_pointer.get(write_pointer)
         return write_pointer if opened is None else opened.id
 
     def status(self, write_pointer: int) -> TransactionStatus | None:
-        """Return where the transaction of a write pointer stands, None where that is not known.
+        """Return the status of the transaction of a write pointer, None if unknown.
 
-        Of those that committed or aborted, only the id is known.
+        A committed or aborted transaction is known only by its id.
         """
         opened = self.opened.by_pointer.get(write_pointer)
         if opened is not None:
@@ -52,7 +52,7 @@ class AskedState(AppliedState):
         return None if outcome is None else outcome.status
 
     def latest_snapshot(self) -> Transaction:
-        """Return what a transaction would see that started now, for a reader that has none."""
+        """Return the snapshot that a new transaction would have, for a reader without one."""
         return Transaction(
             read_pointer=self.read_pointer,
             transaction_id=_NOBODY,
@@ -64,21 +64,21 @@ class AskedState(AppliedState):
 
     @property
     def in_progress_count(self) -> int:
-        """How many transactions are in progress, checkpoints not counted."""
+        """The number of transactions in progress, without checkpoints."""
         return self.opened.count
 
     @property
     def invalid_count(self) -> int:
-        """How many write pointers are on the invalid list."""
+        """The number of write pointers on the invalid list."""
         return len(self.invalids)
 
     def info(self, transaction_id: int) -> TransactionInfo:
-        """Return where a transaction stands. Raises `TransactionUnknown`."""
-        found = self.opened.by_pointer.get(transaction_id)
+        """Return the status and details of a transaction. Raises `TransactionUnknown`."""
+        opened = self.opened.by_pointer.get(transaction_id)
         invalid = self.invalids.get(transaction_id)
         outcome = self.outcomes.get(transaction_id)
-        if found is not None and found.id == transaction_id:
-            return _info(found, found.status, found.expires_ms)
+        if opened is not None and opened.id == transaction_id:
+            return _info(opened, opened.status, opened.expires_ms)
         if invalid is not None:
             return _info(invalid, TransactionStatus.INVALID, None)
         if outcome is None:
@@ -93,7 +93,7 @@ class AskedState(AppliedState):
         )
 
     def aged(self, info: TransactionInfo, now_ms: int) -> TransactionInfo:
-        """Return what is told of a transaction with its age at `now_ms`."""
+        """Return the details of a transaction with its age at `now_ms`."""
         opened = self.opened.by_pointer.get(info.transaction_id)
         if opened is None:
             return replace(info, age_ms=max(0, now_ms - info.started_ms))
@@ -106,15 +106,15 @@ class AskedState(AppliedState):
 
     def infos_invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions, at most `limit`, oldest first."""
-        found = islice(self.invalids.transactions(), limit)
-        return [_info(invalid, TransactionStatus.INVALID, None) for invalid in found]
+        transactions = islice(self.invalids.transactions(), limit)
+        return [_info(invalid, TransactionStatus.INVALID, None) for invalid in transactions]
 
     def infos_of_owners(
         self, now_ms: int, limit: int, principal: str | None = None
     ) -> list[OwnerInfo]:
-        """Return the owners, at most `limit`, oldest commit first; with a `principal`, its own."""
+        """Return at most `limit` owners, of all or of one `principal`, oldest commit first."""
         limit = min(limit, OWNERS_LISTED_MAX)
-        found = (
+        commits = (
             OwnerInfo(
                 owner,
                 last.sequence,
@@ -127,21 +127,21 @@ class AskedState(AppliedState):
             for owner, last in self.owners.last_commits.items()
             if principal is None or last.principal == principal
         )
-        return [*islice(found, limit)]
+        return [*islice(commits, limit)]
 
 
 def _info(
-    known: Open | Invalid, status: TransactionStatus, expires_ms: int | None
+    transaction: Open | Invalid, status: TransactionStatus, expires_ms: int | None
 ) -> TransactionInfo:
     return TransactionInfo(
-        transaction_id=known.id,
+        transaction_id=transaction.id,
         status=status,
-        type=known.type,
-        write_pointers=known.pointers,
-        started_ms=known.keys_from_ms or known.id // WRITE_POINTERS_PER_MS,
+        type=transaction.type,
+        write_pointers=transaction.pointers,
+        started_ms=transaction.keys_from_ms or transaction.id // WRITE_POINTERS_PER_MS,
         expires_ms=expires_ms,
-        client=known.client,
-        owner=known.owner,
-        sequence=known.sequence,
-        principal=known.principal,
+        client=transaction.client,
+        owner=transaction.owner,
+        sequence=transaction.sequence,
+        principal=transaction.principal,
     )

@@ -1,9 +1,9 @@
 """The state of transactions from its table: the latest snapshot, then the log from there on.
 
-What an earlier leader put late is not looked at (`tms.transactions.segments`).
+Late rows of earlier leaders are ignored (`tms.transactions.segments`).
 
-Nothing is guessed: a row that is missing or damaged, or that cannot follow on those before it,
-raises `StoreCorrupt`, which names it. Rows behind a gap were acknowledged as much as those before.
+Nothing is guessed: a row that is missing or damaged, or that cannot follow the rows before it,
+raises `StoreCorrupt`, which names it. Rows after a gap were acknowledged like those before it.
 """
 
 from dataclasses import dataclass
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredState:
-    """A state, and where its log goes on."""
+    """A state, and the place where its log continues."""
 
     state: TransactionState
     next_sequence: int
     """The number of the next row of the log."""
     edits_replayed: int
-    """How many edits the log had since the snapshot."""
+    """The number of edits in the log since the snapshot."""
     before_last: int | None = None
-    """The last write pointer before the leader before this one; None if the log begins later."""
+    """The last write pointer before the previous leader; None if the log begins later."""
     last_token: int = 0
-    """The token of the segment before this leader's; its own if its segment had begun already."""
+    """The token of the segment before this leader's; its own if its segment had already begun."""
 
 
 @repeatable()
@@ -55,20 +55,21 @@ def recover(
     *,
     ids: OwnIds = EVERY_ID,
 ) -> RecoveredState:
-    """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
+    """Recover the state, to continue at `now_ms`, milliseconds since 1970. Blocks.
 
-    No transaction expires later than its timeout from now. Where the table is empty, the state
-    begins, with all written before visible, and is put as the first snapshot, so that the log never
-    stands alone; but not if `access` is to read, when there will be no log. Under the `token` of a
-    lease a segment of the log begins, unless it has: see `tms.transactions.segments`. New
-    transactions have the write pointers `ids`. Raises `StoreCorrupt`, `StoreUnavailable`.
+    No transaction expires later than its timeout from now. If the table is empty, a new state
+    begins, in which all earlier messages are visible. It is written as the first snapshot, so that
+    a log always has one; not if `access` only reads, because there will be no log. Under the
+    `token` of a lease a segment of the log begins, unless it has begun: see
+    `tms.transactions.segments`. New transactions get the write pointers `ids`. Raises
+    `StoreCorrupt`, `StoreUnavailable`.
     """
     snapshots = table.snapshots()
     if snapshots:
         first = snapshots[-1]
         state = decode_snapshot(table.snapshot(first), limits, ids)
     else:
-        # Behind the first row of the segment, which nothing comes before.
+        # After the first row of the segment, which no other row precedes.
         first = first_of(token) + 1 if token else 0
         state = TransactionState(limits, now_ms, ids)
         for sequence, _ in table.rows(0):
@@ -90,11 +91,11 @@ def _replay(
 ) -> tuple[int, int, int | None]:
     """Apply the log from the row `first` on.
 
-    Return the next row's number, how many edits there were, and the last write pointer before the
-    latest segment; None if that began before.
+    Return the next row's number, the number of edits, and the last write pointer before the latest
+    segment; None if that began before.
     """
     expected, count = first, 0
-    before_last = None if token_of(first) else 0  # nobody leads before a server that is alone
+    before_last = None if token_of(first) else 0  # a single server has no leader before it
     for start, end in pieces(table, first):
         expected = start
         for sequence, row in table.rows(start):

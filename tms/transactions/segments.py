@@ -1,18 +1,18 @@
-"""Segments of the log: one for each leader, who says in its first row where the one before ends.
+"""Segments of the log: one for each leader, whose first row says where the previous one ends.
 
     number of a row := token << 40 | number within the segment
     first row       := version byte (2), crc32 uint32 over what follows, end int64
 
-So what an earlier leader sends late is put behind the end of its segment, which nobody reads, and
-never where another has written. The end is the number of the first row that does not count; it also
-says which segment was the one before. That of the token 0 has no first row: it is of a store that
-never had leaders. A snapshot's number says of which segment it is; one of an earlier leader has
-what counted when that led, so it does no harm.
+So late rows of an earlier leader are after the end of its segment, where nobody reads, and never
+overwrite rows of another. The end is the number of the first row that does not count; it also
+identifies the previous segment. The segment of token 0 has no first row: it is that of a store that
+never had leaders. A snapshot's number shows its segment; an earlier leader's snapshot contains only
+rows that counted while it led, so it does no harm.
 
-A leader begins its segment when it has read what is there, before it decides anything. A first row
-that comes late is of a smaller token than the latest one, which does not lead to it.
+A leader begins its segment after it has read the log, before it decides anything. A late first row
+has a smaller token than the latest one, which does not refer to it.
 
-Big-endian. DO NOT CHANGE: stored. Pure, but for what is asked of the table.
+Big-endian. DO NOT CHANGE: stored. Pure, except for reading the table.
 """
 
 import struct
@@ -37,12 +37,12 @@ def first_of(token: int) -> int:
 
 
 def token_of(sequence: int) -> int:
-    """Return the token of the segment that a row is of."""
+    """Return the token of a row's segment."""
     return sequence >> _BITS
 
 
 def within(sequence: int) -> int:
-    """Return the number of a row within its segment: what it is where there are no others."""
+    """Return the number of a row within its segment."""
     return sequence - first_of(token_of(sequence))
 
 
@@ -52,13 +52,13 @@ def is_first(sequence: int) -> bool:
 
 
 def encode_first(end: int) -> bytes:
-    """Return the first row of a segment that follows on one with that end."""
+    """Return the first row of a segment, with the end of the previous one."""
     body = _END.pack(end)
     return _START.pack(_VERSION, crc32(body)) + body
 
 
 def decode_first(sequence: int, row: bytes) -> int:
-    """Return the end of the segment before. Raises `StoreCorrupt`."""
+    """Return the end of the previous segment. Raises `StoreCorrupt`."""
     body = row[_START.size :]
     if row[: _START.size] != _START.pack(_VERSION, crc32(body)) or len(body) != _END.size:
         raise StoreCorrupt(
@@ -68,7 +68,7 @@ def decode_first(sequence: int, row: bytes) -> int:
 
 
 def check_token(token: int, last: int) -> None:
-    """Raise `StoreUnavailable` where a later leader has begun a segment."""
+    """Raise `StoreUnavailable` if a later leader has begun a segment."""
     if 0 < token < last:
         raise StoreUnavailable(
             reason="a later leader has used this store: was the metadata store replaced?",
@@ -78,31 +78,31 @@ def check_token(token: int, last: int) -> None:
 
 
 def pieces(table: "StoreTransactionTable", first: int) -> list[tuple[int, int | None]]:
-    """Return what counts of the log from the row `first` on, in order: numbers from, and before.
+    """Return the ranges of rows that count, from row `first` on: the first number, and the end.
 
-    The last piece has no end: all that is there counts. Raises `StoreCorrupt`.
+    The last range has no end: all its rows count. Raises `StoreCorrupt`.
     """
     begun = dict(_begun(table, token_of(first)))
-    found: list[tuple[int, int | None]] = []
+    ranges: list[tuple[int, int | None]] = []
     token, end = max(begun, default=token_of(first)), None
     while token > token_of(first):
-        found.append((first_of(token), end))
+        ranges.append((first_of(token), end))
         end = begun.get(token)
         if end is None:
             raise StoreCorrupt(table="transaction", sequence=first_of(token), reason="missing")
         token = token_of(end)
     if token < token_of(first):
         raise StoreCorrupt(table="transaction", snapshot=first, reason="its segment does not count")
-    return [(first, end), *reversed(found)]
+    return [(first, end), *reversed(ranges)]
 
 
 def _begun(table: "StoreTransactionTable", token: int) -> Iterator[tuple[int, int]]:
-    """Give the segments behind that of `token` that were begun, with the ends that they say."""
+    """Yield the segments after that of `token`, with the ends in their first rows."""
     while True:
-        found = next(table.rows(first_of(token + 1)), None)
-        if found is None:
+        first_row = next(table.rows(first_of(token + 1)), None)
+        if first_row is None:
             return
-        sequence, row = found
+        sequence, row = first_row
         token = token_of(sequence)
         if is_first(sequence):
             yield token, decode_first(sequence, row)

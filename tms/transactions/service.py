@@ -1,14 +1,14 @@
-"""The transaction manager: what clients and messaging ask of transactions, and their timeouts.
+"""The transaction manager: the calls of clients and messaging, and timeouts.
 
-Transitions are made through the journal (`tms.transactions.journal`), durable when they are
-answered. Timeouts fire by a timer, in steady time: a clock that is set back does not keep readers
-waiting. Fulfils `tms.core.services.transactions.AsyncTransactions`. Used from the event loop's
-thread alone.
+Transitions go through the journal (`tms.transactions.journal`), and are durable when they return. A
+timer in steady time fires timeouts, so a clock that is set back does not keep readers waiting.
+Implements `tms.core.services.transactions.AsyncTransactions`. Used from the event loop's thread
+alone.
 
-An abort says that all a transaction wrote was undone. Where messaging knows better, the transaction
-becomes invalid first, because its messages would be seen otherwise, and then what it published is
-undone. Where rows can come late, and for a transaction from before a restart, of which messaging
-knows nothing, it stays invalid.
+The caller of abort says that everything the transaction wrote was undone. If messaging knows of
+messages that were not, the transaction first becomes invalid, because otherwise they would become
+visible; then they are undone. It stays invalid if rows may be written late, and if it began before
+a restart, because messaging does not know its messages.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.snapshot_writer import Snapshots
 
 _TICK_S = 0.5
-"""How often timeouts are looked for: how late one may fire."""
+"""The period of the check for timeouts: how late one may fire."""
 
 _HALF_ROLLED_BACK = (
     "a rollback in it has not finished; repeat the rollback, or invalidate the transaction"
@@ -75,8 +75,8 @@ class TransactionService:
     ) -> None:
         """Make transitions through `journal` in the flushes of `writer`; commits have `carriers`.
 
-        `undo` inverts what was published under write pointers; None: rows may come late after it.
-        Call it within a running event loop, whose timer it uses until `close`.
+        `undo` inverts what was published under write pointers; None if rows may be written late.
+        Create it within a running event loop, whose timer it uses until `close`.
         """
         self._journal = journal
         self._time = journal.time
@@ -92,7 +92,7 @@ class TransactionService:
         return await self._writer.submit(transition, caller)
 
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
-        """Start a transaction, which is the caller's."""
+        """Start a transaction of the caller."""
 
         def decide(state: TransactionState, at: Moment) -> Decision:
             started = state.start(request, at.now_ms, caller, keys_from_ms=at.keys_ms)
@@ -108,7 +108,7 @@ class TransactionService:
         return state.transaction(transaction_id)
 
     async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
-        """Return where a transaction stands, also one that ended of late."""
+        """Return the status and details of a transaction, even if it ended recently."""
 
         def look(state: TransactionState) -> TransactionInfo:
             state.check_own(transaction_id, caller)
@@ -117,21 +117,21 @@ class TransactionService:
         return self._with_topics(await self._seen(look))
 
     async def _seen(self, look: Callable[[TransactionState], Result]) -> Result:
-        """Return what `look` sees of the durable state: the rest may turn out not to have been."""
+        """Return the result of `look` on the durable state; later edits may not be in the store."""
         journal = self._journal
         return await journal.durably(lambda: look(journal.state))
 
     async def can_commit(
         self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
     ) -> None:
-        """Announce what it changed, before it is made persistent."""
+        """Announce its changes before they are made durable."""
 
         def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             return state.can_commit(transaction_id, changes, caller), None
 
         if not changes and not decide(self._journal.state, Moment(0, 0))[0]:
-            return  # nothing to remember, so nothing to write
+            return  # no changes, so nothing to write
         await self._make(decide, caller, size_bytes=sum(map(len, changes)))
 
     async def commit(
@@ -141,7 +141,7 @@ class TransactionService:
         *,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Make it visible as a whole, and with it do what is requested besides."""
+        """Commit it as a whole, with the other writes of the request."""
 
         def decide(state: TransactionState, at: Moment) -> Decision:
             state.check_own(transaction_id, caller)
@@ -158,10 +158,10 @@ class TransactionService:
         await submit_carried(self._carriers, request, caller, submit)
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
-        """End it, and return what it is now.
+        """Abort it, and return its status.
 
-        What it published and did not roll back is undone here, if it is known and nothing of it can
-        come late; else the transaction is invalid.
+        Messages that it published and did not roll back are undone here, if they are known and none
+        can be written late; otherwise the transaction becomes invalid.
         """
         status = await self._abort(transaction_id, caller)
         if status is not TransactionStatus.INVALID or self._undo is None:
@@ -172,13 +172,13 @@ class TransactionService:
         try:
             await self._undo(pointers)
             return await self._abort(transaction_id, caller, is_undone=True)
-        except RollbackRefused:  # an abort that was repeated meanwhile has done it
+        except RollbackRefused:  # a repeated abort has done it in the meantime
             return await self._abort(transaction_id, caller)
         except TmsError:
-            return status  # it has ended; cleanup goes on
+            return status  # it has ended; cleanup inverts the rest
 
     def _is_unknown(self, transaction_id: int, pointers: Collection[int]) -> bool:
-        """Whether an earlier process may have published in it, and what is not known here."""
+        """Whether an earlier process may have published messages in it, unknown here."""
         journal = self._journal
         is_from_before = bool(pointers) and transaction_id <= journal.knows_publications_after
         return is_from_before or transaction_id in journal.recovered_ids
@@ -186,7 +186,7 @@ class TransactionService:
     async def _abort(
         self, transaction_id: int, caller: Caller, *, is_undone: bool = False
     ) -> TransactionStatus:
-        """Abort it, or make it invalid if something is left; `is_undone`: nothing is."""
+        """Abort it, or make it invalid if messages remain; `is_undone`: none do."""
 
         def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
@@ -202,7 +202,7 @@ class TransactionService:
         return status
 
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
-        """End it where what it wrote could not be undone, or nobody is there who could."""
+        """End it without undoing its messages, when they could not be undone, or nobody can."""
 
         def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
@@ -223,13 +223,13 @@ class TransactionService:
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
-        return await self._told(TransactionState.infos_in_progress)
+        return await self._aged_infos(TransactionState.infos_in_progress)
 
     async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions, at most `limit`, oldest first."""
-        return await self._told(lambda state: state.infos_invalid(limit))
+        return await self._aged_infos(lambda state: state.infos_invalid(limit))
 
-    async def _told(
+    async def _aged_infos(
         self, look: Callable[[TransactionState], list[TransactionInfo]]
     ) -> list[TransactionInfo]:
         now_ms = self._time.now_ms()
@@ -237,7 +237,7 @@ class TransactionService:
         return [self._with_topics(info) for info in infos]
 
     async def invalid_count(self) -> int:
-        """Return how many write pointers are in the invalid list."""
+        """Return the number of write pointers on the invalid list."""
         return await self._seen(lambda state: state.invalid_count)
 
     def _with_topics(self, info: TransactionInfo) -> TransactionInfo:
@@ -256,7 +256,7 @@ class TransactionService:
         return count
 
     async def truncate_invalid_before(self, time_ms: int) -> int:
-        """Take those off the invalid list that started before a time; return how many."""
+        """Take transactions off the invalid list that started before a time; return how many."""
 
         def decide(state: TransactionState, _: Moment) -> Decision:
             pointers = state.invalid_before(time_ms)
@@ -265,13 +265,13 @@ class TransactionService:
 
         count, pointers = await self._make(decide)
         self._publications.forget(pointers)
-        found: int = count
-        return found
+        truncated: int = count
+        return truncated
 
     async def owners(
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
-        """Return the owners that are remembered, oldest commit first."""
+        """Return the remembered owners, oldest commit first."""
         now_ms = self._time.now_ms()
         return await self._seen(lambda state: state.infos_of_owners(now_ms, limit, principal))
 
@@ -284,13 +284,13 @@ class TransactionService:
         await self._make(decide, caller)
 
     def warnings(self) -> list[str]:
-        """Return what should be done something about soon, in words; always in the same time."""
+        """Return warnings that need attention soon; takes constant time."""
         with suppress(StoreUnavailable):
             return self._journal.state.owners.warnings()
         return []
 
     async def invalid_list(self) -> InvalidList:
-        """Return the invalid list as cleanup needs it."""
+        """Return the invalid list for cleanup."""
         return await self._seen(
             lambda state: invalid_list(state, self._journal.knows_publications_after)
         )
@@ -301,7 +301,7 @@ class TransactionService:
         return data
 
     async def _tick(self) -> None:
-        """End what has timed out, and have snapshots written, for ever."""
+        """End transactions that have timed out, and write snapshots, forever."""
         while True:
             await asyncio.sleep(_TICK_S)
             try:
@@ -318,7 +318,7 @@ class TransactionService:
                 next_ms = self._journal.state.opened.next_expiry_ms()
 
     async def close(self) -> None:
-        """Stop the timer, and write a last snapshot. The writer must have been closed before."""
+        """Stop the timer, and write a last snapshot. Close the writer first."""
         self._timer.cancel()
         await asyncio.gather(self._timer, return_exceptions=True)
         await self._journal.close()

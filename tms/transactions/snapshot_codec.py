@@ -5,11 +5,10 @@
                 outcomes, owners                    `docs/formats.md` has their columns
                 crc32 uint32 over all before it
 
-A state is written as the oldest version that has columns for what it knows, so that servers from
-before read it: 3 has principals, 4 has the least times of messages.
+A state is written in the oldest version with columns for its contents, so that earlier servers read
+it: 3 has principals, 4 has the least times of messages.
 
-DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; damaged bytes raise
-`StoreCorrupt`.
+DO NOT CHANGE: on disk. Decoding returns the encoded state; damaged bytes raise `StoreCorrupt`.
 """
 
 import struct
@@ -53,7 +52,7 @@ _TYPES = {ordinal: type_ for type_, ordinal in _TEPHRA_TYPES.items()}
 
 
 class _Widths(NamedTuple):
-    """How many columns a version of the extension has."""
+    """The numbers of columns in a version of the extension."""
 
     open: int
     invalid: int
@@ -62,7 +61,7 @@ class _Widths(NamedTuple):
 
 _WITHOUT_PRINCIPALS, _WITH_PRINCIPALS, _WITH_TIMES = 2, 3, 4
 _WIDTHS = {
-    1: _Widths(6, 7, 4),  # before owners had origins
+    1: _Widths(6, 7, 4),  # owners have no origins
     _WITHOUT_PRINCIPALS: _Widths(7, 7, 5),
     _WITH_PRINCIPALS: _Widths(8, 8, 6),
     _WITH_TIMES: _Widths(9, 9, 6),
@@ -74,14 +73,14 @@ _COMMITTED_COLUMNS = 4
 
 
 def encode_snapshot(state: TransactionState, now_ms: int) -> bytes:
-    """Return the state, which is given the time `now_ms`, milliseconds since 1970."""
+    """Return the state as of `now_ms`, milliseconds since 1970."""
     return begin_snapshot(state, now_ms)()
 
 
 def begin_snapshot(state: TransactionState, now_ms: int) -> Callable[[], bytes]:
-    """Return what gives the state as it is now, however it changes meanwhile; in any thread.
+    """Return a function that encodes the present state, however it changes later, in any thread.
 
-    What takes long, because there may be a million of them, are the owners: those are encoded last.
+    Only the owners take long, because there may be a million of them; that function encodes them.
     """
     state.excluded.sweep()
     state.invalids.settle(state.opened.first)
@@ -100,7 +99,7 @@ def begin_snapshot(state: TransactionState, now_ms: int) -> Callable[[], bytes]:
 
 
 def decode_snapshot(data: bytes, limits: Limits, ids: OwnIds = EVERY_ID) -> TransactionState:
-    """Return the state that `data` is of, to go on with `limits`. Raises `StoreCorrupt`."""
+    """Decode a state, to continue with `limits`. Raises `StoreCorrupt`."""
     body, checksum = data[: -_CRC.size], data[-_CRC.size :]
     if checksum != _CRC.pack(crc32(body)):
         raise StoreCorrupt(table="transaction", reason="a snapshot is damaged")
@@ -111,7 +110,7 @@ def decode_snapshot(data: bytes, limits: Limits, ids: OwnIds = EVERY_ID) -> Tran
 
 
 def time_of_snapshot(data: bytes) -> int:
-    """Return the time that a state was given, of which `decode_snapshot` has read the rest."""
+    """Return the time of a snapshot that `decode_snapshot` has read."""
     reader = VarintReader(data)
     reader.long()
     return reader.long()
@@ -147,7 +146,7 @@ def _in_progress(pointer: int, opened: Open) -> bytes:
 
 
 def _our_part(state: TransactionState, texts: Texts, widths: _Widths) -> tuple[bytes, ...]:
-    """Return our columns, less the owners'."""
+    """Return our columns, without the owners'."""
     return (
         _open_part(state, texts, widths.open),
         _invalid_part(state, texts, widths.invalid),
@@ -160,12 +159,12 @@ def _our_part(state: TransactionState, texts: Texts, widths: _Widths) -> tuple[b
 
 
 def _oldest_for(state: TransactionState) -> int:
-    """Return the oldest version that has columns for all that the state knows."""
-    known: Iterator[Open | Invalid] = chain(state.opened, state.invalids.transactions())
-    if any(each.keys_from_ms for each in known):
+    """Return the oldest version with columns for all contents of the state."""
+    transactions: Iterator[Open | Invalid] = chain(state.opened, state.invalids.transactions())
+    if any(each.keys_from_ms for each in transactions):
         return _WITH_TIMES
-    known = chain(state.opened, state.invalids.transactions())
-    has_principals = any(each.principal is not None for each in known)
+    transactions = chain(state.opened, state.invalids.transactions())
+    has_principals = any(each.principal is not None for each in transactions)
     if has_principals or state.owners.shares.has_named:
         return _WITH_PRINCIPALS
     return _WITHOUT_PRINCIPALS
@@ -246,7 +245,7 @@ def _decoded(body: bytes, state: TransactionState) -> TransactionState:
     reader = VarintReader(body)
     if reader.long() != _TEPHRA_VERSION:
         raise ValueError
-    reader.long()  # when it was made
+    reader.long()  # the time of the snapshot
     state.read_pointer, state.last_write_pointer = reader.long(), reader.long()
     invalid_pointers = reader.longs()
     in_progress = [
@@ -285,7 +284,7 @@ def _decoded(body: bytes, state: TransactionState) -> TransactionState:
 
 
 def _padded(columns: ColumnReader, width: int, newest: int) -> list[tuple[int, ...]]:
-    """Return rows of `width` numbers, with NOTHING for what the `newest` version has besides."""
+    """Return rows of `width` numbers, padded with NOTHING for further columns of `newest`."""
     nothing = (NOTHING,) * (newest - width)
     return [(*row, *nothing) for row in columns.rows(width)]
 
@@ -394,7 +393,7 @@ def _read_committed(
     columns: ColumnReader,
     texts: list[str],
 ) -> None:
-    left = {pointer: iter(changes) for pointer, changes in committed.items()}
+    remaining = {pointer: iter(changes) for pointer, changes in committed.items()}
     for pointer, transaction_id, client, count in columns.rows(_COMMITTED_COLUMNS):
-        changes = _taken(left[pointer], count)
+        changes = _taken(remaining[pointer], count)
         state.change_sets.add(CommittedSet(pointer, transaction_id, texts[client], changes))

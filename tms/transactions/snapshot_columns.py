@@ -1,4 +1,4 @@
-"""Tables of int64 and lists of text, column by column, so that no row costs a step of its own.
+"""Tables of int64 and lists of texts, encoded by columns, because Python is slow row by row.
 
     numbers := uint32 count, count x int64
     texts   := numbers (lengths in bytes), UTF-8
@@ -14,7 +14,7 @@ from tms.transactions.edits import text_bytes, text_of
 _COUNT = struct.Struct(">I")
 _BYTES = 8
 NOTHING = -1
-"""In place of the index of a text that there is not, or of a number that is never negative."""
+"""Stands for no text, in place of its index, or for no number, if that is never negative."""
 
 
 def encode_numbers(values: Iterable[int]) -> bytes:
@@ -30,7 +30,7 @@ def encode_rows(rows: Iterable[Sequence[int]], width: int) -> bytes:
 
 
 class Texts:
-    """Texts, each once, by an index that stands for it elsewhere."""
+    """Distinct texts; other columns refer to them by index."""
 
     def __init__(self) -> None:
         self._indexes: dict[str, int] = {}
@@ -42,13 +42,13 @@ class Texts:
         return self._indexes.setdefault(text, len(self._indexes))
 
     def encoded(self) -> bytes:
-        """Return all of them, in the order of their indexes."""
+        """Return the texts in the order of their indexes."""
         texts = [text_bytes(text) for text in self._indexes]
         return encode_numbers(map(len, texts)) + b"".join(texts)
 
 
 class ColumnReader:
-    """Reads what is here encoded. Raises `ValueError`, `struct.error` where it is not."""
+    """Reads what this file encodes. Raises `ValueError`, `struct.error` for other bytes."""
 
     def __init__(self, data: bytes, at: int) -> None:
         self.at = at

@@ -1,13 +1,13 @@
-"""The exclusions of the snapshot of each transaction in progress, long after its start.
+"""The pointers that the snapshot of each transaction in progress excludes, long after its start.
 
-A snapshot is two lists, of what was in progress and of what was invalid. Kept for each transaction
-they would take space that grows with the square of how many are in progress. So what is kept is
-when each pointer left a list, as long as a snapshot in progress still has it on, and a list is put
-together again from that. The snapshots of late are kept besides, as far as they fit: a reader polls
-by the id of its transaction.
+A snapshot has two lists: the pointers that were in progress, and those that were invalid. Kept for
+each transaction, they would take space that grows with the square of the number in progress. So the
+time when each pointer left a list is kept instead, as long as a snapshot in progress still has the
+pointer, and lists are rebuilt from that. Recent snapshots are kept too, as far as they fit, because
+a reader polls by the id of its transaction.
 
-Times are write pointers: an event's is the last one given out before it. So a transaction started
-before an event if, and only if, its id is not above the event's.
+Times are write pointers: the time of an event is the last one assigned before it. So a transaction
+started before an event if and only if its id is not above the event's time.
 """
 
 from bisect import bisect_right
@@ -19,19 +19,19 @@ from tms.transactions.in_progress import InProgress, Open
 from tms.transactions.invalids import Invalids
 
 _KEPT_POINTERS_MAX = 4_000_000
-"""Pointers in the lists kept, 8 bytes each."""
+"""The most pointers in the kept lists, 8 bytes each."""
 _SWEEP_MIN = 1_000
 
 
 class Past(NamedTuple):
-    """A pointer that was on the invalid list."""
+    """When a pointer was on the invalid list."""
 
     since: int
     until: int
 
 
 class Excluded:
-    """The snapshots of all transactions in progress."""
+    """The exclusions of all transactions in progress."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Excluded:
         self.ended: dict[int, int] = {}
         """When pointers in progress ended, by pointer."""
         self.truncated: dict[int, Past] = {}
-        """When pointers were invalid that are not any more, by pointer."""
+        """When pointers were invalid that no longer are, by pointer."""
         self._in_progress = in_progress
         self._invalids = invalids
         self._last_end = 0
@@ -52,13 +52,13 @@ class Excluded:
         self._kept_pointers_max = kept_pointers_max
 
     def load(self, ended: Mapping[int, int], truncated: Mapping[int, Past]) -> None:
-        """Take what was noted before, where nothing is yet."""
+        """Fill the empty record from a snapshot."""
         self.ended.update(ended)
         self.truncated.update(truncated)
         self._last_end = max(ended.values(), default=0)
 
     def snapshot(self, opened: Open) -> Transaction:
-        """Return the transaction with what its snapshot excludes."""
+        """Return the transaction with its snapshot."""
         kept = self._kept.get(opened.id)
         if kept is None:
             kept = self._snapshot(opened)
@@ -83,7 +83,7 @@ class Excluded:
         )
 
     def has_ended(self, opened: Open, now: int) -> None:
-        """Note that a transaction left those in progress, `now` being the last write pointer."""
+        """Record that a transaction ended; `now` is the last write pointer."""
         kept = self._kept.pop(opened.id, None)
         if kept is not None:
             self._kept_pointers -= len(kept.in_progress)
@@ -96,13 +96,13 @@ class Excluded:
             self._sweep_if_many()
 
     def was_invalid(self, pointer: int, past: Past) -> None:
-        """Note that a pointer left the invalid list."""
+        """Record that a pointer left the invalid list."""
         if past.since < self._in_progress.last:
             self.truncated[pointer] = past
             self._sweep_if_many()
 
     def sweep(self) -> None:
-        """Forget what no snapshot in progress excludes any more."""
+        """Forget pointers that no snapshot in progress excludes any more."""
         ids = [opened.id for opened in self._in_progress]
 
         def is_needed(after: int, until: int) -> bool:

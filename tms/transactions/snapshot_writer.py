@@ -1,8 +1,8 @@
-"""Snapshots of the state, written on a period, so that a recovery has little of the log to replay.
+"""Writes snapshots of the state on a period, so that a recovery replays little of the log.
 
-A snapshot is of a moment when all of the state is durable, and says from which row of the log on to
-replay. The latest are kept, with the log from the oldest of them on; what is older is deleted in
-slices, so that it holds nothing up. Used from the event loop's thread alone.
+A snapshot is taken when all of the state is durable, and says from which row of the log to replay.
+The latest snapshots are kept, with the log from the oldest of them on; older rows are deleted in
+slices, which delay nothing else. Used from the event loop's thread alone.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Snapshots:
         tables: "StoreTables",
         limits: Limits,
     ) -> None:
-        """Write what `journal` has to `tables`, as often as `limits` say."""
+        """Write the state of `journal` to `tables`, as often as `limits` say."""
         self._journal = journal
         self._writer = writer
         self._threads = threads
@@ -50,14 +50,14 @@ class Snapshots:
         self._written_ms = self._time.now_ms()
 
     async def taken(self) -> tuple[bytes, int]:
-        """Return a snapshot of the durable state, and the first row that is not in it."""
+        """Return a snapshot of the durable state, and the number of the first row after it."""
         journal = self._journal
 
         def take() -> tuple[Callable[[], bytes], int]:
             return begin_snapshot(journal.state, self._time.now_ms()), journal.next_row
 
         finish, row = await journal.durably(take)
-        # Elsewhere than in the event loop: with many owners it takes seconds.
+        # Outside the event loop, because with many owners it takes seconds.
         return await asyncio.to_thread(finish), row
 
     async def write_if_due(self) -> None:
@@ -72,7 +72,7 @@ class Snapshots:
             await self._write()
 
     async def write_last(self) -> None:
-        """Write a snapshot if anything has happened since the last one; nothing will any more."""
+        """Write a last snapshot if anything has happened since the previous one."""
         if self._journal.next_row != self._row:
             await self._write()
 

@@ -1,12 +1,12 @@
-"""All that is known of transactions, changed by edits alone.
+"""The state of all transactions, changed only by edits.
 
-`apply` is the only way to change it, for the living state and for one that is recovered from its
-log, so that both are the same. It does not check what a command has checked: an edit that cannot
-follow on what is known raises `LookupError` or `ValueError`, which says that the log is damaged.
+`apply` is the only way to change it, for the live state and for one that is recovered from its log,
+so that both are the same. It does not repeat a command's checks: an edit that cannot follow the
+present state raises `LookupError` or `ValueError`, which means that the log is damaged.
 
-The rules are those of Tephra's TransactionManager. One is not kept: a commit of a transaction that
-is found invalid does not make it valid. Tephra's log needs that because its edits may be out of
-order; ours are in the order in which they were made.
+The rules are those of Tephra's TransactionManager. One rule differs: a commit does not make an
+invalid transaction valid. Tephra's log needs that because its edits may be out of order; ours are
+in the order in which they were made.
 """
 
 from collections.abc import Callable
@@ -26,17 +26,17 @@ from tms.transactions.snapshot_history import Excluded, Past
 
 
 class AppliedState:
-    """The known state. Times are milliseconds since 1970; used from one thread at a time."""
+    """The state. Times are milliseconds since 1970; used from one thread at a time."""
 
     def __init__(self, limits: Limits, now_ms: int, ids: OwnIds = EVERY_ID) -> None:
-        """Begin with nothing known at `now_ms`: all written before is visible."""
+        """Begin an empty state at `now_ms`: all earlier messages are visible."""
         self.limits = limits
         self.ids = ids
         """The write pointers that new transactions may have."""
         self.last_write_pointer = now_ms * WRITE_POINTERS_PER_MS
         self.read_pointer = self.last_write_pointer
         self.kept_changes = Shares(limits.transaction_changes_kept_bytes_max)
-        """About what all changes that are kept take in memory, announced or committed."""
+        """The approximate memory of all kept changes, announced or committed."""
         self.opened = InProgress(
             Shares(limits.transactions_in_progress_max, limits.principal_transactions_max),
             self.kept_changes,
@@ -48,7 +48,7 @@ class AppliedState:
         self.owners = Owners(limits.transaction_owners_max)
 
     def apply(self, edit: Edit) -> None:
-        """Change what is known as `edit` says."""
+        """Change the state by `edit`."""
         _APPLY[edit.kind](self, edit)
 
     def _advance(self, pointer: int) -> None:
@@ -146,7 +146,7 @@ class AppliedState:
         )
         self.invalids.add(invalid, invalid.pointers)
         self.invalids.settle_if_many(self.opened.first)
-        # Tephra moves it where a client invalidates, and not where the time is over.
+        # Tephra moves it when a client invalidates, but not on a timeout.
         if opened.type is TransactionType.SHORT and not edit.timed_out:
             self.read_pointer = max(self.read_pointer, opened.id)
 
@@ -165,8 +165,8 @@ class AppliedState:
     def _off_the_list(self, pointers: tuple[int, ...]) -> None:
         now = self.last_write_pointer
         for pointer, invalid in self.invalids.remove(pointers, now).items():
-            # As if all had been settled, so that it is the same after a replay, which settles
-            # at other moments.
+            # As if all were settled, so that a replay, which settles at other moments, has the same
+            # result.
             is_settled = invalid.since < self.opened.first
             since = invalid.pointers[-1] if is_settled else invalid.since
             self.excluded.was_invalid(pointer, Past(since, now))

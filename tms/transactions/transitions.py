@@ -1,7 +1,7 @@
-"""The states of a transaction and what leads from one to the next: the one table of transitions.
+"""The states of a transaction and the events between them: the only table of transitions.
 
 The state diagram in `docs/transactions.md` is made from this table (`diagram`), and
-`tms.transactions.commands` asks it whether a transition is allowed, so neither can say otherwise.
+`tms.transactions.commands` checks transitions by it, so neither can differ.
 """
 
 from enum import StrEnum
@@ -41,19 +41,19 @@ TRANSITIONS: dict[tuple[TransactionStatus, Event], TransactionStatus | None] = {
     (COMMITTING, Event.ABORT): ABORTED,
     (COMMITTING, Event.INVALIDATE): INVALID,
     (COMMITTING, Event.TIME_OUT): INVALID,
-    # All that it wrote was undone after all.
+    # All its writes were undone after all.
     (INVALID, Event.ABORT): ABORTED,
-    # Asked twice.
+    # Requested twice.
     (INVALID, Event.INVALIDATE): INVALID,
     (ABORTED, Event.ABORT): ABORTED,
-    # Nothing that it wrote is left, so nobody needs to know of it.
+    # None of its entries remain, so it may be forgotten.
     (INVALID, Event.TRUNCATE): None,
 }
-"""From a status, by an event, to a status; None: it is not known any more."""
+"""From a status, by an event, to a status; None: the transaction is forgotten."""
 
 
 def check(transaction_id: int, status: TransactionStatus | None, event: Event) -> None:
-    """Check that `event` may happen to a transaction in `status`, None where that is not known.
+    """Check that `event` may happen to a transaction in `status`, None if unknown.
 
     Raises `TransactionUnknown`, `TransactionNotInProgress`.
     """
@@ -64,7 +64,7 @@ def check(transaction_id: int, status: TransactionStatus | None, event: Event) -
 
 
 def not_in_progress(transaction_id: int, status: TransactionStatus) -> TransactionNotInProgress:
-    """Return the error of a transaction that has ended in `status`."""
+    """Return the error for a transaction that has ended in `status`."""
     why = {"reason": "it timed out, or was invalidated"} if status is INVALID else {}
     return TransactionNotInProgress(transaction_id=transaction_id, status=str(status), **why)
 

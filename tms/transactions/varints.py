@@ -1,4 +1,4 @@
-"""Zig-zag variable-length integers, lists and maps as Tephra's snapshots have them (and Avro)."""
+"""Zig-zag variable-length integers, lists and maps as in Tephra's snapshots (and Avro)."""
 
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ def encode_long(value: int) -> bytes:
     """Return an int64."""
     rest = (value << 1) ^ (value >> 63)
     if 0 < rest >> _LAST_SHIFT <= LOW:
-        # As long as write pointers are, of which there are many.
+        # The length of write pointers, of which there are many.
         return _NINE.pack(
             _PAIRS[rest & _PAIR],
             _PAIRS[rest >> 14 & _PAIR],
@@ -31,7 +31,7 @@ _ZERO = encode_long(0)
 
 
 def encode_items(items: Collection[bytes]) -> bytes:
-    """Return a list or map of items that are encoded: their number, the items, zero."""
+    """Return a list or map of encoded items: their number, the items, zero."""
     if not items:
         return _ZERO
     return b"".join((encode_long(len(items)), *items, _ZERO))
@@ -54,11 +54,11 @@ def encode_change_sets(sets: Mapping[int, Sequence[bytes]]) -> bytes:
 
 
 class VarintReader:
-    """Reads what the functions here encode. Raises `ValueError`, `IndexError` where it is not."""
+    """Reads what the functions here encode. Raises `ValueError`, `IndexError` for other bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.at = 0
-        """How far it was read."""
+        """The position of the next byte."""
         self._data = data
 
     def long(self) -> int:
@@ -67,7 +67,7 @@ class VarintReader:
         return (rest >> 1) ^ -(rest & 1)
 
     def counts(self) -> Iterable[None]:
-        """Give None for each item of the list or map that starts here, which is to be read."""
+        """Yield None for each item of the list or map here; the caller reads the item."""
         while count := self.long():
             if count < 0:
                 raise ValueError

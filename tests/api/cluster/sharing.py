@@ -82,7 +82,7 @@ class SharingServer:
         if address is not None:
             asked = RemoteServices(address, timeout_s=5, retry_for_s=0, compress=False, shard=shard)
             self._asked.append(asked)
-        self.services.places.ask(shard, asked, asked)
+        self.services.places.set_remote(shard, asked, asked)
 
     async def close(self) -> None:
         for asked in self._asked:

@@ -77,7 +77,7 @@ class Following:
         self.routing.heard(0, address, "")
         asked = RemoteServices(address, timeout_s=5, retry_for_s=0, compress=False)
         self._asked.append(asked)
-        self.services.places.ask(0, asked, asked)
+        self.services.places.set_remote(0, asked, asked)
 
     async def close(self) -> None:
         for asked in self._asked:

@@ -152,7 +152,7 @@ async def test_without_a_leader_nothing_is_done_and_that_is_said(second: Second)
         assert refusal(answer) == (503, "no_leader")
         assert answer.headers["retry-after"] == "1"
     second.forwarder.forward_to(None)
-    second.services.places.ask(0, None, None)
+    second.services.places.set_remote(0, None, None)
     assert refusal(await second.http.get("/ready")) == (503, "no_leader")
 
 

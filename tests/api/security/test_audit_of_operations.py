@@ -291,7 +291,7 @@ async def test_a_superusers_token_of_which_a_server_has_not_heard_stays_too(pair
     tokens = pair.leader.grants._tokens
     assert tokens is not None
     kept = tokens.values.pop(token_id)  # as if the other had just made it
-    tokens._found.pop(token_id)
+    tokens._stored.pop(token_id)
     refused = await pair.leader.http.delete(f"/v1/auth/tokens/{token_id}", headers=ann)
     assert refused.status_code == 403
     assert pair.leader.grants.token(token_id) == kept

@@ -26,7 +26,7 @@ def test_a_row_takes_no_other_value_until_the_call_is_given_up() -> None:
 
     assert found.left_s("t", {b"k": b"2"}) == 20.0
     assert found.left_s("t", {b"k": b""}, is_delete=True) == 20.0
-    assert found.known_s("t", [b"other", b"l"]) == 20.0
+    assert found.late_s("t", [b"other", b"l"]) == 20.0
     assert found.left_s("t", {b"k": b"1"}) == 0.0
     assert found.left_s("t", {b"other": b"2"}) == 0.0
     assert found.left_s("u", {b"k": b"2"}) == 0.0

@@ -72,7 +72,7 @@ class HBaseTwin(Twin):
         super().crash()
 
     def clean(self, steps: int = 1_000_000) -> int:
-        self.is_asked = True
+        self.is_on_demand = True
         with closing(self.passed()) as taken:
             some = zip(range(steps), taken, strict=False)
             return sum(step.dropped + step.inverted for _, step in some)

@@ -35,10 +35,10 @@ class World:
         self.rows = MemoryStore()
         self.leader(1).metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))
 
-    def leader(self, token: int, going_on: Collection[int] = (POINTER,)) -> SealedTables:
+    def leader(self, token: int, in_progress: Collection[int] = (POINTER,)) -> SealedTables:
         lease = Reign(token, 100 * token - 1, 100 * token + 99)
         tables = SealedTables(SealedStore(self.rows, lease))
-        tables.sealed.runs.know(YOUNG - 1, going_on, Crossings(YOUNG - 1))
+        tables.sealed.runs.record_takeover(YOUNG - 1, in_progress, Crossings(YOUNG - 1))
         return tables
 
     def alone(self) -> SealedTables:
@@ -134,11 +134,11 @@ def test_what_began_under_this_leader_needs_no_seal(world: World) -> None:
 
 def test_what_has_ended_is_sealed_once(world: World) -> None:
     store(world.leader(1), 101)
-    assert read(world.leader(2, going_on=())) == [b"101"]
+    assert read(world.leader(2, in_progress=())) == [b"101"]
     late(world, 102)
     [seal] = seals(world)
 
-    assert read(world.leader(3, going_on=())) == [b"101"]
+    assert read(world.leader(3, in_progress=())) == [b"101"]
     assert seal in rows_of(world.rows, PAYLOAD)
     assert b'"ended":true' in seal[1]
 
@@ -146,10 +146,10 @@ def test_what_has_ended_is_sealed_once(world: World) -> None:
 @pytest.mark.parametrize("token", [2, 3, 9])
 def test_what_went_on_over_no_takeover_needs_no_seal(world: World, token: int) -> None:
     first = world.leader(1)
-    first.sealed.runs.know(0, (), Crossings(0))
+    first.sealed.runs.record_takeover(0, (), Crossings(0))
     store(first, 101)
-    leader = world.leader(token, going_on=())
-    leader.sealed.runs.know(YOUNG - 1, (), Crossings(0, frozenset({POINTER + 1})))
+    leader = world.leader(token, in_progress=())
+    leader.sealed.runs.record_takeover(YOUNG - 1, (), Crossings(0, frozenset({POINTER + 1})))
     assert read(leader) == [b"101"]
     assert not seals(world)
 
@@ -179,11 +179,11 @@ def test_runs_behind_one_that_is_read_are_sealed_with_it_by_one_scan(
     monkeypatch.setattr("tests.tables.sealing.test_runs.MemoryStore", Counted)
     world, count = World(), 300
     assert isinstance(world.rows, Counted)
-    first = world.leader(1, going_on=range(1, count + 1))
+    first = world.leader(1, in_progress=range(1, count + 1))
     for pointer in range(1, count + 1):
         store(first, 101, pointer)
         store(first, 102, pointer)
-    second = world.leader(2, going_on=range(1, count + 1))
+    second = world.leader(2, in_progress=range(1, count + 1))
     assert read(second, 1) == [b"101", b"102"]
     assert len(seals(world)) == count
     world.rows.scans = world.rows.swaps = 0
@@ -195,7 +195,7 @@ def test_runs_behind_one_that_is_read_are_sealed_with_it_by_one_scan(
     # What came late was met: behind it another scan goes on.
     assert world.rows.scans <= 2 * count
 
-    third = world.leader(3, going_on=())
+    third = world.leader(3, in_progress=())
     world.rows.scans = 0
     assert [read(third, pointer) for pointer in range(1, count + 1)] == [[b"101", b"102"]] * count
     assert world.rows.swaps == count + 1  # the topic is sealed too
@@ -213,7 +213,7 @@ def test_runs_sealed_together_are_sealed_as_each_alone(
 ) -> None:
     worlds = World(), World()
     for world in worlds:
-        first = world.leader(1, going_on=range(1, 5))
+        first = world.leader(1, in_progress=range(1, 5))
         for pointer, time_ms, is_late in stored:
             if not is_late:
                 store(first, time_ms, pointer)
@@ -221,7 +221,7 @@ def test_runs_sealed_together_are_sealed_as_each_alone(
         patch.setattr(runs, "_TOGETHER_ROWS", rows_max)
         for world in worlds:
             for token in (2, 3):
-                leader = world.leader(token, going_on=range(1, 5))
+                leader = world.leader(token, in_progress=range(1, 5))
                 for pointer in range(1, 5):
                     run = payload_prefix(START, pointer)
                     if world is worlds[0]:
@@ -272,10 +272,10 @@ def test_the_run_of_a_range() -> None:
 
 
 def test_runs_read_together_hide_what_came_late(world: World) -> None:
-    first = world.leader(1, going_on=range(1, 9))
+    first = world.leader(1, in_progress=range(1, 9))
     for pointer in range(1, 9):
         store(first, 101, pointer)
-    second = world.leader(2, going_on=range(1, 9))
+    second = world.leader(2, in_progress=range(1, 9))
     references = [Reference(KEY.pack(1, each), each, KEY.pack(0, 0)) for each in (1, 3, 4, 8)]
 
     def together(tables: SealedTables) -> list[list[bytes]]:

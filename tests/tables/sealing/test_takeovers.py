@@ -30,11 +30,11 @@ def test_a_transaction_that_went_on_is_never_taken_for_one_that_did_not(
     last_pointer = 100
     until: dict[int, int] = {}
     for token, (writes, begun) in enumerate(leaders, start=1):
-        going_on = [pointer for pointer, end in until.items() if end >= token]
+        in_progress = [pointer for pointer, end in until.items() if end >= token]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(takeovers, "POINTERS_MAX", pointers_max)
             if writes:
-                found = take_over(store, token, token - 1, last_pointer, going_on)
+                found = take_over(store, token, token - 1, last_pointer, in_progress)
                 went_on = {p for p, end in until.items() if end >= _begun_under(p) + 1}
                 for pointer in until:
                     assert not (found.has_none_of(pointer) and pointer in went_on)

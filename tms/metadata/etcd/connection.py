@@ -1,10 +1,10 @@
 """The connection of a session with etcd: one server at a time, a lease, and a watch of all keys.
 
-A lease is the session: what is ephemeral hangs on it, and it ends `session timeout` after it was
-kept alive last. The watch goes on where it was broken off, by revision, so that changes made
-meanwhile are told when there is a connection again; where etcd has compacted those away, it goes on
-from now. A connection counts as one when both are there; whatever breaks either ends it, and the
-next server is tried.
+A lease is the session: ephemeral values are attached to it, and it ends `session timeout` after it
+was last kept alive. After an interruption the watch continues by revision, so that changes in
+between are reported when there is a connection again; if etcd has compacted those away, it
+continues from now. A connection counts as open when it has both; any failure of either ends it, and
+the next server is tried.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_retries", 0),
-    # Otherwise a new connection waits as long as one that failed before.
+    # Otherwise a new connection would wait as long as the failed one before it.
     ("grpc.use_local_subchannel_pool", 1),
 )
 
@@ -53,19 +53,20 @@ _MADE_ANEW = (
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.DEADLINE_EXCEEDED,
 )
-"""Errors that end a connection: a token is too old, a lease does not exist any more, or a late
-server may still carry out a call."""
+"""Errors that end a connection: a token is too old, a lease no longer exists, or a late server may
+still carry out a call.
+"""
 
 
 class Broken(Exception):
-    """Raised when a connection is of no more use."""
+    """Raised when a connection can no longer be used."""
 
 
 class EtcdConnection:
-    """A session's connection. It is made in the session's event loop, and used in gRPC's."""
+    """A session's connection. Created in the session's event loop, used in gRPC's."""
 
     def __init__(self, address: Address, link: Link, keys: Keys) -> None:
-        """Prepare a connection that tells `link` of changes of the keys."""
+        """Prepare a connection that reports changes of the keys to `link`."""
         self._address = address
         self._link = link
         self._home = Home()
@@ -80,14 +81,15 @@ class EtcdConnection:
         self._is_dropped = False
         self._next_revision = 0
         self.lease = 0
-        """The session's number, 0 where there is none."""
+        """The number of the session, 0 without one."""
         self._revision = 0
-        """That of the session's key, as this connection wrote it."""
+        """The revision of the session's key as this connection wrote it."""
         self._running: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._ready = asyncio.Event()
-        """Set while there is a connection that is whole: with the lease, the session's key and the
-        watch. Until then only what makes it is asked on it."""
+        """Set while the connection is complete, with the lease, the session's key and the watch.
+        Until then it carries only the calls that set it up.
+        """
         self._reason = "no connection yet"
 
     @property
@@ -116,7 +118,7 @@ class EtcdConnection:
                 while True:
                     self._tell(await self._read_watch(None))
             except (Broken, grpc.RpcError, TimeoutError, OSError) as error:
-                self._reason = said(error)
+                self._reason = message_of(error)
                 _log.info("no connection to etcd: %s", self._reason)
             finally:
                 self._home.post(self._link.broken)
@@ -133,12 +135,12 @@ class EtcdConnection:
         self._token = ()
         self._is_dropped = False
         if self._address.user is not None:
-            asked = rpc.AuthenticateRequest(
+            request = rpc.AuthenticateRequest(
                 name=self._address.user, password=self._address.password or ""
             )
             stub = rpc.AuthStub(self._channel)
-            given = await stub.Authenticate(asked, timeout=self._answer_s)
-            self._token = (("token", given.token),)
+            answer = await stub.Authenticate(request, timeout=self._answer_s)
+            self._token = (("token", answer.token),)
         self._kv, self._leases = rpc.KVStub(self._channel), rpc.LeaseStub(self._channel)
         sent_ms = self._link.clock.steady_ms()
         if not (self.lease and await self._keep_alive()):
@@ -152,17 +154,19 @@ class EtcdConnection:
         self._home.post(self._link.linked, sent_ms)
 
     async def _grant(self) -> None:
-        asked = rpc.LeaseGrantRequest(TTL=math.ceil(self._address.session_timeout_s))
-        given = await self._leases.LeaseGrant(asked, timeout=self._answer_s, metadata=self._token)
-        self.lease = given.ID
-        self._link.watch.timeout_ms = given.TTL * 1000
-        self._next_revision = self._next_revision or given.header.revision + 1
+        request = rpc.LeaseGrantRequest(TTL=math.ceil(self._address.session_timeout_s))
+        granted = await self._leases.LeaseGrant(
+            request, timeout=self._answer_s, metadata=self._token
+        )
+        self.lease = granted.ID
+        self._link.watch.timeout_ms = granted.TTL * 1000
+        self._next_revision = self._next_revision or granted.header.revision + 1
 
     async def _keep_alive(self) -> bool:
-        """Return whether the lease lives on."""
-        asked = rpc.LeaseKeepAliveRequest(ID=self.lease)
+        """Return whether the lease still exists."""
+        request = rpc.LeaseKeepAliveRequest(ID=self.lease)
         call = self._leases.LeaseKeepAlive(
-            iter([asked]), timeout=self._answer_s, metadata=self._token
+            iter([request]), timeout=self._answer_s, metadata=self._token
         )
         answer = await call.read()
         if answer is grpc.aio.EOF:
@@ -178,26 +182,26 @@ class EtcdConnection:
         self._home.post(self._link.expired)
 
     async def _skip_compacted(self) -> None:
-        """Go on from now where etcd has compacted away what comes next."""
-        asked = rpc.RangeRequest(key=self._keys.revisions, revision=self._next_revision - 1)
+        """Continue from now if etcd has compacted the next changes away."""
+        request = rpc.RangeRequest(key=self._keys.revisions, revision=self._next_revision - 1)
         try:
-            await self._kv.Range(asked, timeout=self._answer_s, metadata=self._token)
+            await self._kv.Range(request, timeout=self._answer_s, metadata=self._token)
         except grpc.RpcError as error:
             if error.code() is not grpc.StatusCode.OUT_OF_RANGE:
                 raise
-            asked.revision = 0
-            now = await self._kv.Range(asked, timeout=self._answer_s, metadata=self._token)
+            request.revision = 0
+            now = await self._kv.Range(request, timeout=self._answer_s, metadata=self._token)
             self._next_revision = now.header.revision + 1
 
     async def _watch(self) -> None:
         start, stop = self._keys.below(ROOT)
-        asked = rpc.WatchCreateRequest(
+        request = rpc.WatchCreateRequest(
             key=start, range_end=stop, start_revision=self._next_revision
         )
-        # A server that has lost the others must say so, rather than be silent.
-        told = (*self._token, ("hasleader", "true"))
-        self._watching = rpc.WatchStub(self._channel).Watch(metadata=told)
-        await self._watching.write(rpc.WatchRequest(create_request=asked))
+        # A server that has lost the others must report that instead of staying silent.
+        call_metadata = (*self._token, ("hasleader", "true"))
+        self._watching = rpc.WatchStub(self._channel).Watch(metadata=call_metadata)
+        await self._watching.write(rpc.WatchRequest(create_request=request))
         await self._read_watch(self._answer_s)
 
     async def _read_watch(self, timeout_s: float | None) -> Any:
@@ -238,7 +242,7 @@ class EtcdConnection:
             lives = await self._keep_alive()
         except (Broken, grpc.RpcError, TimeoutError) as error:
             self._drop()
-            raise MetadataUnavailable(reason=said(error)) from None
+            raise MetadataUnavailable(reason=message_of(error)) from None
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
@@ -248,17 +252,17 @@ class EtcdConnection:
             raise MetadataUnavailable(reason="the session has ended")
 
     def _drop(self) -> None:
-        """Have the connection made anew. Nothing more is sent on this one."""
+        """Let the connection be made again. No more is sent on this one."""
         self._ready.clear()
         if self._watching is not None:
             self._is_dropped = True
             self._watching.cancel()
 
     async def write(self, transactions: Sequence[Any]) -> list[Any]:
-        """Carry out transactions together, in this connection or not at all; return the answers.
+        """Carry out transactions together, over this connection or not at all; return the answers.
 
-        Where they are refused because the session has written by another connection since, or is
-        not there any more, this one is given up: it would never be taken again.
+        If etcd refuses them because the session has written over another connection since, or no
+        longer exists, this connection is given up: it would be refused forever.
 
         Raises `grpc.RpcError`, `MetadataUnavailable`.
         """
@@ -294,13 +298,13 @@ class EtcdConnection:
             self._channel = None
 
     async def close(self) -> None:
-        """End the session, where etcd is reached, and the connection."""
+        """End the session, if etcd is reached, and the connection."""
         self._closing.set()
         timeout_s = min(self._answer_s, _CLOSE_S_MAX)
         if self.lease and self._leases is not None:
-            asked = rpc.LeaseRevokeRequest(ID=self.lease)
-            revoking = self._leases.LeaseRevoke(asked, timeout=timeout_s, metadata=self._token)
-            # A task of its own: it is cancelled where the connection ends first.
+            request = rpc.LeaseRevokeRequest(ID=self.lease)
+            revoking = self._leases.LeaseRevoke(request, timeout=timeout_s, metadata=self._token)
+            # A task of its own: it is cancelled if the connection ends first.
             await asyncio.wait([asyncio.ensure_future(_ended(revoking))])
         if self._running is None:
             return
@@ -320,12 +324,12 @@ def _credentials(address: Address) -> Any:
 
 
 async def _ended(call: Any) -> None:
-    with suppress(Exception):  # whatever it is, the lease runs out
+    with suppress(Exception):  # whatever it is, the lease expires
         await call
 
 
-def said(error: BaseException) -> str:
-    """Return what an error says of its cause."""
+def message_of(error: BaseException) -> str:
+    """Return an error's message about its cause."""
     if isinstance(error, grpc.aio.AioRpcError):
         return f"{error.code().name}: {error.details()}"
     return str(error) or type(error).__name__

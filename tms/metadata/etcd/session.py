@@ -15,8 +15,8 @@ from aetcd import rpc
 from tms.core.errors import BadVersion, LockBusy, MetadataClosed, MetadataUnavailable
 from tms.metadata.address import Address
 from tms.metadata.batching import Batcher
-from tms.metadata.etcd.connection import EtcdConnection, said
-from tms.metadata.etcd.thread import there
+from tms.metadata.etcd.connection import EtcdConnection, message_of
+from tms.metadata.etcd.thread import in_grpc_loop
 from tms.metadata.etcd.writes import (
     TWICE_BYTES_MAX,
     EtcdWrite,
@@ -36,11 +36,11 @@ from tms.metadata.tree import DIGITS, Put
 
 _READS_MAX = 64
 _TRIES = 20
-"""How often others may come between in one call."""
+"""How often other writers may interfere in one call."""
 _PAGE = 1000
-"""Keys that are read at once to list what is below a path."""
+"""Keys read at once to list the paths below one."""
 _ALONE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
-"""Errors for which a batch may be refused although each of its calls alone would not be."""
+"""Errors of a batch whose calls may succeed one by one."""
 
 
 class Etcd:
@@ -54,14 +54,14 @@ class Etcd:
 
     async def open(self) -> None:
         """Return when the store can be used. Raises `MetadataUnavailable`."""
-        await there(self._connection.open())
+        await in_grpc_loop(self._connection.open())
 
     async def get(self, path: str) -> Value | None:
         """Return the value at `path`."""
-        found = await self._reads.ask(rpc.RangeRequest(key=self._keys.of(path)))
-        if not found.kvs:
+        answer = await self._reads.ask(rpc.RangeRequest(key=self._keys.of(path)))
+        if not answer.kvs:
             return None
-        (kv,) = found.kvs
+        (kv,) = answer.kvs
         return Value(kv.value, stat_of(path, kv, self._connection.lease))
 
     async def get_children(self, path: str) -> list[str]:
@@ -70,22 +70,22 @@ class Etcd:
         names: set[str] = set()
         start = prefix
         while True:
-            asked = rpc.RangeRequest(key=start, range_end=stop, keys_only=True, limit=_PAGE)
-            found = await self._reads.ask(asked)
+            request = rpc.RangeRequest(key=start, range_end=stop, keys_only=True, limit=_PAGE)
+            answer = await self._reads.ask(request)
             name = slash = b""
-            for kv in found.kvs:
+            for kv in answer.kvs:
                 name, slash, _ = kv.key[len(prefix) :].partition(b"/")
                 names.add(name.decode())
-            if not found.more:
+            if not answer.more:
                 return sorted(names)
-            # All that is below the last child is passed over.
+            # Skip all keys below the last child.
             start = prefix + name + (b"0" if slash else b"\0")
 
     async def put(self, put: Put) -> Stat:
-        """Carry out a put, as `MetadataStore.put`."""
+        """Carry out a put, as `MetadataStore.put` does."""
         if put.sequential:
-            given = await self._writes.ask(revision_of(self._keys))
-            number = given.responses[0].response_put.header.revision
+            answer = await self._writes.ask(revision_of(self._keys))
+            number = answer.responses[0].response_put.header.revision
             put = put._replace(path=f"{put.path}{number:0{DIGITS}d}")
         if put.expected_version is not None or len(put.value) <= TWICE_BYTES_MAX:
             return await self._put(put)
@@ -97,13 +97,13 @@ class Etcd:
 
     async def _put(self, put: Put) -> Stat:
         lease = self._connection.lease
-        if not lease:  # as an ephemeral value it would stay for ever
+        if not lease:  # an ephemeral value would stay forever
             raise MetadataUnavailable(reason="the session has ended")
         answer = await self._writes.ask(put_of(self._keys, put, lease))
         return stat_of_put(put, answer, lease)
 
     async def delete(self, path: str, expected_version: int | None) -> None:
-        """Delete a value, as `MetadataStore.delete`."""
+        """Delete a value, as `MetadataStore.delete` does."""
         answer = await self._writes.ask(delete_of(self._keys, path, expected_version))
         check_deleted(path, expected_version, answer)
 
@@ -114,37 +114,39 @@ class Etcd:
     async def _send_reads(self, requests: list[Any]) -> list[Any]:
         operations = [rpc.RequestOp(request_range=request) for request in requests]
         try:
-            answer = await there(self._connection.transaction(rpc.TxnRequest(success=operations)))
+            answer = await in_grpc_loop(
+                self._connection.transaction(rpc.TxnRequest(success=operations))
+            )
         except grpc.RpcError as error:
-            raise MetadataUnavailable(reason=said(error)) from None
+            raise MetadataUnavailable(reason=message_of(error)) from None
         return [each.response_range for each in answer.responses]
 
     async def _send_writes(self, writes: list[EtcdWrite]) -> list[Any]:
         transactions = [write.transaction for write in writes]
         try:
-            return await there(self._connection.write(transactions))
+            return await in_grpc_loop(self._connection.write(transactions))
         except grpc.RpcError as error:
             if len(writes) == 1 or error.code() not in _ALONE:
-                raise MetadataUnavailable(reason=said(error)) from None
+                raise MetadataUnavailable(reason=message_of(error)) from None
         alone = (self._write(transaction) for transaction in transactions)
         return await asyncio.gather(*alone, return_exceptions=True)
 
     async def _write(self, transaction: Any) -> Any:
         try:
-            (answer,) = await there(self._connection.write([transaction]))
+            (answer,) = await in_grpc_loop(self._connection.write([transaction]))
         except grpc.RpcError as error:
-            raise MetadataUnavailable(reason=said(error)) from None
+            raise MetadataUnavailable(reason=message_of(error)) from None
         return answer
 
     async def touch(self) -> None:
         """Keep the session alive."""
-        await there(self._connection.touch())
+        await in_grpc_loop(self._connection.touch())
 
     async def close(self) -> None:
         """End the session."""
         closed = MetadataClosed()
         await asyncio.gather(self._reads.close(closed), self._writes.close(closed))
-        await there(self._connection.close())
+        await in_grpc_loop(self._connection.close())
 
 
 def _count_of_reads(waiting: Sequence[Any]) -> int:

@@ -1,8 +1,8 @@
 """gRPC's own event loop, in a thread of its own, for all sessions of the process.
 
-gRPC's asyncio hands what is late to the event loop that asked, and fails in another where that
-has been closed. Here it has one loop, which ends with the process. What it tells is posted to the
-loop of the session, in order.
+gRPC's asyncio delivers late results to the event loop that called, and fails in another if that one
+is closed. Here it has one loop, which ends with the process. Its results are posted to the loop of
+the session, in order.
 """
 
 import asyncio
@@ -26,8 +26,8 @@ def _loop() -> asyncio.AbstractEventLoop:
         return _loops[0]
 
 
-async def there(work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` does in gRPC's loop; where the caller is cancelled, so is it."""
+async def in_grpc_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work` in gRPC's loop; a cancelled caller cancels it."""
     return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _loop()))
 
 
@@ -35,10 +35,10 @@ class Home:
     """The event loop of a session, as gRPC's thread sees it."""
 
     def __init__(self) -> None:
-        """Take the loop that runs now."""
+        """Refer to the running loop."""
         self._loop = asyncio.get_running_loop()
 
     def post(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Have the session's loop make a call, after those that were posted before."""
-        with suppress(RuntimeError):  # it is closed: nobody listens any more
+        """Make a call in the session's loop, after those posted before."""
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(call, *arguments)

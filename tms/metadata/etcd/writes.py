@@ -2,21 +2,22 @@
 
     key of a path   := PREFIX path                 the value's bytes, as they are
     below a path    := the keys that begin with PREFIX path "/"
-    revisions       := PREFIX "%"                  written to when a number is wanted that is new
+    revisions       := PREFIX "%"                  written to get a new number
     session         := PREFIX "%" lease in hex     written to by each connection of a session
 
-A version is etcd's less one. An ephemeral value hangs on the session's lease. etcd keeps no times,
-so those of a stat are 0. What a write needs (a version, no children, nothing ephemeral above) is
-compared in the same transaction; where it does not hold, the transaction reads what tells why.
+A version is etcd's minus one. An ephemeral value is attached to the session's lease. etcd keeps no
+times, so those of a stat are 0. The conditions of a write (a version, no children, nothing
+ephemeral above) are compared in the same transaction; if one fails, the transaction reads the
+values that show why.
 
 Several writes are one transaction with each as a transaction inside. etcd compares for all of them
-before it carries out any, and all get the same revision; so those that could matter to each other,
-a path and what is above or below it, never go together.
+before it carries out any, and all get the same revision; so writes that may depend on each other,
+of a path and of one above or below it, never share a request.
 
 The outer transaction compares the revision of the session's key with that of its connection. So
-what a server still has of a connection that was given up, because it stood still, is not carried
-out late, over what the session has written since, nor after the session has ended. (ZooKeeper sees
-to the same: a session that has moved.) DO NOT CHANGE the keys: stored.
+late writes of a connection that was given up never overwrite later writes of the session, and are
+not carried out after the session has ended. (ZooKeeper guarantees the same when a session moves.)
+DO NOT CHANGE the keys: stored.
 """
 
 from collections.abc import Sequence
@@ -41,15 +42,16 @@ _FIELDS = {
 }
 _NEVER = -1
 WRITES_MAX = 96
-"""The most writes of one request: etcd takes 128 by default, and the inner ones, which depth adds,
-count too."""
+"""The most writes of one request: etcd accepts 128 by default, and inner ones, which deep paths
+add, count too.
+"""
 DEPTH_TOGETHER_MAX = 20
 DEPTH_MAX = 100
 WRITE_BYTES_MAX = 1_200_000
-"""The most bytes of one request: etcd takes 1.5 MiB by default."""
+"""The most bytes of one request: etcd accepts 1.5 MiB by default."""
 _REQUEST_BYTES = 512
 TWICE_BYTES_MAX = 500_000
-"""The largest value that is put whether or not there is one already: the request has it twice."""
+"""The largest value that is put unconditionally: such a request contains it twice."""
 
 
 class Keys:
@@ -68,7 +70,7 @@ class Keys:
         return f"{self._base}{path}".encode()
 
     def below(self, path: str) -> tuple[bytes, bytes]:
-        """Return the first key that may be below a path, and the first after those."""
+        """Return the first key that may be below a path, and the first key after those."""
         top = self._base if path == ROOT else f"{self._base}{path}"
         return f"{top}/".encode(), f"{top}0".encode()  # "0" is the character after "/"
 
@@ -79,7 +81,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class EtcdWrite:
-    """One write: its transaction, and the path that it is about."""
+    """One write: its transaction and its path."""
 
     path: str
     transaction: Any
@@ -92,7 +94,7 @@ class EtcdWrite:
 
 
 def put_of(keys: Keys, put: Put, lease: int) -> EtcdWrite:
-    """Return the write that carries out a put, which is not sequential any more."""
+    """Return the write of a put whose path is already complete, if it was sequential."""
     path, key, expected = put.path, keys.of(put.path), put.expected_version
     depth = path.count("/")
     if depth > DEPTH_MAX:
@@ -136,8 +138,8 @@ def delete_of(keys: Keys, path: str, expected: int | None) -> EtcdWrite:
     if expected is None:
         is_there = _compare(_VERSION, _GREATER, key, 0)
     else:
-        wanted = _NEVER if expected == NEW else expected + 1
-        is_there = _compare(_VERSION, _EQUAL, key, wanted)
+        version = _NEVER if expected == NEW else expected + 1
+        is_there = _compare(_VERSION, _EQUAL, key, version)
     transaction = rpc.TxnRequest(
         compare=[is_there, _compare(_CREATED, _EQUAL, start, 0, stop)],
         success=[rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))],
@@ -160,35 +162,35 @@ def revision_of(keys: Keys) -> EtcdWrite:
     return EtcdWrite("%", rpc.TxnRequest(success=[_put(keys.revisions, b"")]))
 
 
-def stat_of(path: str, found: Any, lease: int) -> Stat:
-    """Return the stat of what etcd found, as the session with `lease` sees it."""
+def stat_of(path: str, kv: Any, lease: int) -> Stat:
+    """Return the stat of a value from etcd, as the session with `lease` sees it."""
     return Stat(
         path,
-        found.version - 1,
+        kv.version - 1,
         0,
         0,
-        found.create_revision,
-        found.mod_revision,
-        is_ephemeral=bool(found.lease),
-        created_by_self=bool(found.lease) and found.lease == lease,
+        kv.create_revision,
+        kv.mod_revision,
+        is_ephemeral=bool(kv.lease),
+        created_by_self=bool(kv.lease) and kv.lease == lease,
     )
 
 
 def stat_of_put(put: Put, answer: Any, lease: int) -> Stat:
-    """Return the stat that a put left. Raises what it was refused for."""
+    """Return the stat after a put. Raises the error if it was refused."""
     creates = put.expected_version == NEW
     if not answer.succeeded and answer.responses[0].HasField("response_txn"):
         creates, answer = True, answer.responses[0].response_txn
     if not answer.succeeded:
-        found = [each.response_range.kvs for each in answer.responses]
-        raise _refusal_of_put(put, found, creates=creates)
+        read = [each.response_range.kvs for each in answer.responses]
+        raise _refusal_of_put(put, read, creates=creates)
     return stat_of(put.path, answer.responses[1].response_range.kvs[0], lease)
 
 
-def _refusal_of_put(put: Put, found: Sequence[Any], *, creates: bool) -> TmsError:
-    there, *above = found
-    if there or not creates:
-        version = there[0].version - 1 if there else NEW
+def _refusal_of_put(put: Put, read: Sequence[Any], *, creates: bool) -> TmsError:
+    existing, *above = read
+    if existing or not creates:
+        version = existing[0].version - 1 if existing else NEW
         return BadVersion(path=put.path, expected_version=put.expected_version, version=version)
     if any(kvs and kvs[0].lease for kvs in above):
         return InvalidRequest(
@@ -198,20 +200,20 @@ def _refusal_of_put(put: Put, found: Sequence[Any], *, creates: bool) -> TmsErro
 
 
 def check_deleted(path: str, expected: int | None, answer: Any) -> None:
-    """Raise what a delete was refused for, if it was."""
+    """Raise the error if a delete was refused."""
     if answer.succeeded:
         return
-    there = answer.responses[0].response_range.kvs
-    if not there:
+    existing = answer.responses[0].response_range.kvs
+    if not existing:
         raise PathNotFound(path=path)
-    version = there[0].version - 1
+    version = existing[0].version - 1
     if expected not in (None, version):
         raise BadVersion(path=path, expected_version=expected, version=version)
     raise PathHasChildren(path=path)
 
 
 def count_that_fit(waiting: Sequence[EtcdWrite]) -> int:
-    """Return how many of these, from the first on, can be one request."""
+    """Return how many of these, from the first on, fit into one request."""
     paths: set[str] = set()
     above: set[str] = set()
     size = 0
@@ -229,12 +231,12 @@ def count_that_fit(waiting: Sequence[EtcdWrite]) -> int:
 
 
 def connect_of(keys: Keys, lease: int) -> Any:
-    """Return the transaction that refuses what comes from a session's connections before."""
+    """Return the transaction after which writes of earlier connections are refused."""
     return rpc.TxnRequest(success=[_put(keys.of_session(lease), b"", lease=lease)])
 
 
 def together(transactions: Sequence[Any], session: bytes, revision: int) -> Any:
-    """Return the transaction of several, by the connection that wrote its session's key then."""
+    """Join writes of the connection that wrote the session's key at `revision`."""
     return rpc.TxnRequest(
         compare=[_compare(_MODIFIED, _EQUAL, session, revision)],
         success=[rpc.RequestOp(request_txn=each) for each in transactions],

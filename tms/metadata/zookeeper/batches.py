@@ -1,4 +1,4 @@
-"""How many requests fit into one, and how many reads into one answer. Pure."""
+"""Counts how many requests fit into one, and how many reads into one answer. Pure."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -10,15 +10,15 @@ _READS_MAX = 64
 _READ_BYTES_MAX = 2_000_000
 """The most bytes of the answer to several reads, if the nodes do not grow in the meantime."""
 _NAME_BYTES = 64
-"""About what the name of a child takes in an answer."""
+"""The approximate size of a child's name in an answer."""
 _WRITES_MAX = 256
 _WRITE_BYTES_MAX = 1_040_000
-"""The most bytes of a request: ZooKeeper takes 1,048,575 by default (jute.maxbuffer)."""
+"""The most bytes of a request: ZooKeeper accepts 1,048,575 by default (jute.maxbuffer)."""
 _REQUEST_BYTES = 64
 
 
 def count_of_reads(waiting: Sequence[Any]) -> int:
-    """Return how many reads, from the first on, may be asked for together."""
+    """Return how many reads, from the first on, may be sent together."""
     return min(len(waiting), _READS_MAX)
 
 
@@ -35,12 +35,12 @@ def count_of_writes(waiting: Sequence[Any]) -> int:
 
 
 def count_within(sizes: Sequence[int]) -> int:
-    """Return how many reads, from the first on, one answer has room for; one at least."""
+    """Return how many reads, from the first on, fit into one answer; at least one."""
     return max(1, sum(total <= _READ_BYTES_MAX for total in accumulate(sizes)))
 
 
 def answer_bytes(request: Any, stat: Any) -> int:
-    """Return about how many bytes the answer to a read has, by the node's stat; None: no node."""
+    """Return the approximate size of a read's answer by the node's stat; None: no node."""
     if stat is None:
         return _REQUEST_BYTES
     is_of_names = isinstance(request, GetChildren)

@@ -1,9 +1,9 @@
 """kazoo's session with ZooKeeper, as the event loop sees it.
 
-kazoo has a thread that reads and writes the socket. What it hears (answers, events of watches,
-changes of state) it posts into one queue, from which the event loop takes it in the same order as
-ZooKeeper said it. kazoo keeps its own watches by path and drops them when they have fired; the
-watch here is one of all that is below a node, so its events are taken before kazoo sees them.
+kazoo has a thread that reads and writes the socket. It posts answers, events of watches and changes
+of state into one queue, from which the event loop takes them in ZooKeeper's order. kazoo keeps its
+own watches by path and drops them when they have fired; the watch here covers everything below a
+node, so its events are taken before kazoo sees them.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _READ_TO_SESSION = 3 / 2
 
 
 class _BufferedSocket:
-    """A socket that takes what is there at once: kazoo asks for each message's length, then for it.
+    """A buffered socket, because kazoo reads the length of each message, then the message.
 
-    kazoo looks at `pending` before it waits for a socket, because of TLS.
+    kazoo checks `pending` before it waits for a socket, because of TLS.
     """
 
     def __init__(self, inner: Any) -> None:
@@ -51,7 +51,7 @@ class _BufferedSocket:
         return getattr(self._inner, name)
 
     def pending(self) -> int:
-        """Return how many bytes can be had without waiting."""
+        """Return how many bytes can be read without waiting."""
         inside: Callable[[], int] = getattr(self._inner, "pending", int)
         return len(self._received) - self._taken + inside()
 
@@ -65,7 +65,7 @@ class _BufferedSocket:
 
 
 class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's threads, with such sockets. kazoo's own TLS would trust the system's authorities."""
+    """kazoo's threads, with buffered sockets. kazoo's TLS would trust the system's authorities."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 
 
 class _Handler(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Hands on, in kazoo's thread, what kazoo keeps to itself."""
+    """Passes on, in kazoo's thread, events that kazoo does not expose."""
 
     on_watch: Callable[[int, str], None]
     on_granted: Callable[[float], None]
@@ -105,7 +105,7 @@ class _Handler(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
 
 class _Reply:
-    """The place into which kazoo puts an answer, from its thread."""
+    """Receives an answer from kazoo's thread."""
 
     def __init__(self, post: Callable[..., None], future: "asyncio.Future[Any]") -> None:
         self._post = post
@@ -121,7 +121,7 @@ class _Reply:
 
     def _answer(self, value: Any, error: Exception | None) -> None:
         if self._future.done():
-            return  # its caller is gone, or kazoo tells an error twice
+            return  # its caller was cancelled, or kazoo reports an error twice
         if error is None:
             self._future.set_result(value)
         else:
@@ -132,15 +132,15 @@ class SessionListener(Protocol):
     """The listener of a session's events, in the event loop."""
 
     def on_state(self, state: str, session: int) -> None:
-        """Hear of a state of kazoo's, and the number of the session."""
+        """Receive a state of kazoo's, and the number of the session."""
         ...
 
     def on_granted(self, timeout_ms: float) -> None:
-        """Hear of the session timeout that the server has granted."""
+        """Receive the session timeout that the server has granted."""
         ...
 
     def on_change(self, kind: int, node: str) -> None:
-        """Hear of an event: ZooKeeper's number for it, and the node."""
+        """Receive an event: ZooKeeper's number for it, and the node."""
         ...
 
 
@@ -172,24 +172,24 @@ class ZooKeeperConnection:
         self._client.start_async()
 
     def _post(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Have the event loop make a call; from any thread."""
+        """Make a call in the event loop; from any thread."""
         self._posted.append((call, arguments))
         if not self._is_woken:
             self._is_woken = True
-            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._take_posted)
 
     def _take_posted(self) -> None:
-        self._is_woken = False  # first: what is posted from now on may be missed below
+        self._is_woken = False  # first: items posted from now on may be missed below
         while self._posted:
             call, arguments = self._posted.popleft()
             call(*arguments)
 
     def send(self, request: Any) -> "asyncio.Future[Any]":
-        """Send a request; return what will be its answer. Answers come in the order of requests."""
+        """Send a request; return the future of its answer. Answers keep the order of requests."""
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._is_up:
-            future.set_exception(ConnectionLoss())  # kazoo would keep it until there is one again
+            future.set_exception(ConnectionLoss())  # kazoo would keep it until it reconnects
             return future
         self._unanswered.add(future)
         future.add_done_callback(self._unanswered.discard)
@@ -200,7 +200,7 @@ class ZooKeeperConnection:
         self._is_up = state == CONNECTED
         listener.on_state(state, session)
         if not self._is_up:
-            # kazoo does that too, but not with what was asked before its state was known here.
+            # kazoo does that too, but not for requests sent before its state was known here.
             for future in list(self._unanswered):
                 if not future.done():
                     future.set_exception(ConnectionLoss())
@@ -208,7 +208,7 @@ class ZooKeeperConnection:
     async def answer(self, request: Any) -> Any:
         """Return the answer to a request.
 
-        Raises kazoo's errors, and `MetadataUnavailable` where there is none in time.
+        Raises kazoo's errors, and `MetadataUnavailable` if no answer comes in time.
         """
         try:
             return await asyncio.wait_for(self.send(request), self._timeout_s)
@@ -224,7 +224,7 @@ class ZooKeeperConnection:
         try:
             self._client.stop()
             self._client.close()
-        except Exception as error:  # whatever it is, the session runs out
+        except Exception as error:  # whatever it is, the session expires
             _log.warning("the session with ZooKeeper was not closed cleanly: %s", error)
 
 

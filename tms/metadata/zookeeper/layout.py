@@ -1,13 +1,13 @@
-"""Where values are in ZooKeeper, and what its events mean.
+"""The nodes of values in ZooKeeper, and the meaning of its events.
 
     value of /a/b/c  := CHROOT "/a%/b%/c"
-    below /a/b       := CHROOT "/a%/b%"        a container: it goes some time after its last child
-    revisions        := CHROOT "/%"            written to when a number is wanted that is new
+    below /a/b       := CHROOT "/a%/b%"        a container: deleted some time after its last child
+    revisions        := CHROOT "/%"            written to get a new number
 
-A value and what is below the same path are two nodes. So a path that only has others below it has
-no value, a version begins with 0 and means what ZooKeeper's does, and values can be ephemeral.
-Characters other than ASCII, and `%`, are percent-encoded, because ZooKeeper takes not all.
-DO NOT CHANGE: stored.
+A value and the paths below it are under two nodes. So a path that only has others below it has no
+value, a version begins with 0 and means what ZooKeeper's does, and values can be ephemeral.
+Characters other than ASCII, and `%`, are percent-encoded, because ZooKeeper does not accept all. DO
+NOT CHANGE: stored.
 """
 
 from functools import lru_cache
@@ -33,7 +33,7 @@ class Layout:
         return "/".join([self.base, *(each + _MARK for each in above), name])
 
     def folder_node(self, path: str) -> str:
-        """Return the node that has what is below a path."""
+        """Return the node above everything below a path."""
         return "/".join([self.base, *(name + _MARK for name in _encoded(path))])
 
     def path_of(self, node: str) -> tuple[str, bool] | None:

@@ -1,7 +1,7 @@
-"""Requests that kazoo has not: several at once, containers, a watch of all that is below a node.
+"""Requests that kazoo lacks: several at once, containers, a watch of everything below a node.
 
-`MultiWrite` is carried out whole or not at all; `MultiRead` answers each read by itself. Bytes are
-those of ZooKeeper's own protocol; kazoo sends whatever has `type`, `serialize` and `deserialize`.
+`MultiWrite` is atomic; `MultiRead` answers each read by itself. The bytes are those of ZooKeeper's
+protocol; kazoo sends any object with `type`, `serialize` and `deserialize`.
 """
 
 import struct
@@ -42,7 +42,7 @@ class FailedRequest(NamedTuple):
 
 
 class _Multi:
-    """Several requests in one; a subclass gives the type."""
+    """Several requests in one; a subclass defines the type."""
 
     def __init__(self, requests: Sequence[Any]) -> None:
         self.requests = requests
@@ -58,7 +58,7 @@ class _Multi:
 
     @classmethod
     def deserialize(cls, data: bytes, offset: int) -> list[Any]:
-        """Return the answer to each request, which is a `FailedRequest` where it failed."""
+        """Return the answer to each request; a `FailedRequest` if it failed."""
         answers: list[Any] = []
         header, offset = MultiHeader.deserialize(data, offset)
         while not header.done:
@@ -81,7 +81,7 @@ class MultiRead(_Multi):
 
 
 class AddWatch:
-    """Asks to be told of every change of a node and of all below it, until the connection ends."""
+    """Watches a node and everything below it, until the connection ends."""
 
     type = 106
 
@@ -95,7 +95,7 @@ class AddWatch:
 
     @classmethod
     def deserialize(cls, data: bytes, offset: int) -> bool:
-        """Return that it is done: errors are in the answer's head."""
+        """Return True: errors are in the answer's head."""
         del data, offset
         return True
 

@@ -1,9 +1,9 @@
 """A session with ZooKeeper, as a metadata store's server (`tms.metadata.remote`).
 
-Writes and reads that wait at the same time go in one request each. A write that is refused spoils
-those beside it, so then each is sent by itself, at once. Two writes of one node never share a
-request: they would share a revision. Before several reads ZooKeeper is asked how large the nodes
-are: it has the whole answer in memory, several times, and 64 MB at once kill one of 512 MB.
+Waiting writes share one request, and so do waiting reads. A refused write makes the whole request
+fail, so each is then sent by itself, at once. Two writes of one node never share a request, because
+they would share a revision. Before several reads, the session asks for the nodes' sizes: ZooKeeper
+has the whole answer in memory, several times, and 64 MB at once kill a server with 512 MB.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _log = logging.getLogger(__name__)
 _ANY = -1
 _EPHEMERAL = 1
 _TRIES = 20
-"""How often others may come between in one call."""
+"""How often other writers may interfere in one call."""
 _CHANGES = {1: Change.CREATED, 2: Change.DELETED, 3: Change.MODIFIED}
 
 
@@ -92,7 +92,7 @@ class ZooKeeper:
             raise MetadataUnavailable(reason=reason) from None
 
     def on_state(self, state: str, session: int) -> None:
-        """Hear what kazoo says of the connection."""
+        """Receive kazoo's state of the connection."""
         if self._is_closing:
             return
         if state == CONNECTED:
@@ -106,21 +106,21 @@ class ZooKeeper:
             self._link.broken()
 
     def on_granted(self, timeout_ms: float) -> None:
-        """Hear of the session timeout that the server grants."""
+        """Receive the session timeout that the server grants."""
         self._link.watch.timeout_ms = timeout_ms
 
     def on_change(self, kind: int, node: str) -> None:
-        """Hear of a change of a node."""
-        found = self._layout.path_of(node)
-        if found is None or kind not in _CHANGES:
+        """Receive a change of a node."""
+        place = self._layout.path_of(node)
+        if place is None or kind not in _CHANGES:
             return
-        path, is_folder = found
+        path, is_folder = place
         if is_folder:
             self._link.children_changed([parent_of(path)])
             return
         self._link.changed(_CHANGES[kind], path)
         if _CHANGES[kind] is Change.DELETED and not self._is_closing:
-            # It may have gone with its session, and then nobody else tidies up for a minute.
+            # It may have ended with its session, and then nobody else cleans up for a minute.
             self._untidy.add(parent_of(path))
             if self._tidying is None:
                 self._tidying = asyncio.ensure_future(self._tidy_all())
@@ -130,12 +130,12 @@ class ZooKeeper:
             while self._untidy:
                 await self._tidy(self._untidy.pop())
         except (MetadataUnavailable, MetadataClosed):
-            self._untidy.clear()  # ZooKeeper does it later
+            self._untidy.clear()  # ZooKeeper deletes them later
         finally:
             self._tidying = None
 
     async def _prepare(self) -> None:
-        """Have what every store has, and be told of changes on this connection."""
+        """Create the nodes that every store has, and watch for changes on this connection."""
         sent_ms = self._link.clock.steady_ms()
         try:
             if not self._ready.done():
@@ -144,7 +144,7 @@ class ZooKeeper:
         except MetadataUnavailable as error:
             _log.info("the connection to ZooKeeper is not ready: %s", error)
             if isinstance(error.__cause__, NoAuthError) and not self._ready.done():
-                self._ready.set_exception(error)  # trying again would not help
+                self._ready.set_exception(error)  # a retry would not help
             return
         self._link.linked(sent_ms)
         if not self._ready.done():
@@ -176,7 +176,7 @@ class ZooKeeper:
         return nodes
 
     async def put(self, put: Put) -> Stat:
-        """Carry out a put, as `MetadataStore.put`."""
+        """Carry out a put, as `MetadataStore.put` does."""
         path, expected = put.path, put.expected_version
         if put.sequential:
             stat = await self._writes.ask(SetData(self._layout.revisions, b"", _ANY))
@@ -185,8 +185,8 @@ class ZooKeeper:
         for _ in range(_TRIES):
             try:
                 if expected != NEW:
-                    wanted = _ANY if expected is None else expected
-                    stat = await self._writes.ask(SetData(node, put.value, wanted))
+                    version = _ANY if expected is None else expected
+                    stat = await self._writes.ask(SetData(node, put.value, version))
                 else:
                     stat = await self._create(path, put)
                 return self._stat(path, stat)
@@ -218,7 +218,7 @@ class ZooKeeper:
         raise LockBusy(path=path, reason="too many concurrent callers")
 
     async def _has_values(self, folder: str) -> bool:
-        """Return whether there are values in a folder or deeper; empty ones may be left over."""
+        """Return whether there are values in a folder or deeper; empty folders may remain."""
         nodes = await self._nodes_in(folder)
         if not all(node.endswith("%") for node in nodes):
             return True
@@ -231,7 +231,7 @@ class ZooKeeper:
         if any(value is not None and value[1].ephemeralOwner for value in values):
             raise InvalidRequest("invalid_path", path=path, reason="it is below an ephemeral value")
         for folder in map(self._layout.folder_node, above):
-            # Many may want the same folder at once.
+            # Many callers may create the same folder at once.
             making = self._making.get(folder)
             if making is None:
                 making = asyncio.ensure_future(self._make_folder(folder))
@@ -241,16 +241,17 @@ class ZooKeeper:
     async def _make_folder(self, folder: str) -> None:
         try:
             if await self._read(folder) is None:
-                # Not behind what waits, for that would be refused as long as there is no folder.
+                # Not queued after waiting writes, which would be refused as long as there is no
+                # folder.
                 flags = CreateContainer.FLAGS
                 await self._answer(CreateContainer(folder, b"", self._acl, flags))
         except (NodeExistsError, NoNodeError):
-            return  # somebody else came between: whoever needs it looks again
+            return  # another writer interfered: the caller that needs it reads again
         finally:
             del self._making[folder]
 
     async def delete(self, path: str, expected_version: int | None) -> None:
-        """Delete a value, as `MetadataStore.delete`."""
+        """Delete a value, as `MetadataStore.delete` does."""
         node, folder = self._layout.value_node(path), self._layout.folder_node(path)
         value, below = await asyncio.gather(self._read(node), self._read(folder))
         if value is None:
@@ -302,8 +303,8 @@ class ZooKeeper:
             if above == ROOT:
                 return
             folder = self._layout.folder_node(above)
-            found = await self._read(folder)
-            if found is not None and (found[1].numChildren or not await self._delete_node(folder)):
+            node = await self._read(folder)
+            if node is not None and (node[1].numChildren or not await self._delete_node(folder)):
                 return
 
     def _stat(self, path: str, stat: Any) -> Stat:
@@ -320,7 +321,7 @@ class ZooKeeper:
         )
 
     async def _read(self, node: str) -> Any:
-        """Return the data and stat of a node, None where it is not there."""
+        """Return the data and stat of a node, None if it does not exist."""
         try:
             return await self._reads.ask(GetData(node, None))
         except NoNodeError:
@@ -344,7 +345,7 @@ class ZooKeeper:
             return answers
         if len(requests) == 1:
             return [answer.error for answer in answers]
-        # One was refused, so none was carried out. They leave at once, in their order.
+        # One was refused, so none was carried out. All are sent at once, in their order.
         alone = [self._send_alone(request) for request in requests]
         return await asyncio.gather(*alone)
 
@@ -364,7 +365,7 @@ class ZooKeeper:
             raise MetadataUnavailable(reason=repr(error)) from error
 
     async def touch(self) -> None:
-        """Have the server answer in the session."""
+        """Let the server answer in the session."""
         await self._answer(GetData(self._layout.base, None))
 
     async def close(self) -> None:

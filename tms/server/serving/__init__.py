@@ -1,1 +1,1 @@
-"""Runs a server: alone, one of a cluster that leads a store in turns, or one that shares shards."""
+"""Runs a server: a standalone one, or one of a cluster that shares a store's shards."""

@@ -1,7 +1,7 @@
-"""Serves the shards of a store as one server of a cluster: those that it leads, and the ways.
+"""Serves the shards of a store as one server of a cluster: leads some, and forwards to others.
 
 1. The services, their application and the registry exist as long as the server. Shards come and go:
-   each is opened under a lease of its own, and closed before that is given back.
+   each is opened under a lease of its own, and closed before the lease is released.
 2. A request for a shard that is led elsewhere is forwarded (`api.cluster.routing`).
 3. A store without shards is served as one that has a single shard.
 """
@@ -57,7 +57,7 @@ _TAKEOVER_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 async def serve_in_cluster(basis: Basis, on_started: OnStarted) -> None:
-    """Serve until this server is stopped. Raises as `tms.server.serving.process.serve`."""
+    """Serve until this server is stopped. Raises as `tms.server.serving.process.serve` does."""
     settings = basis.settings
     async with AsyncExitStack() as stack:
         opened = await open_registry(settings, basis.clock, stack)
@@ -147,7 +147,7 @@ async def _serve(joined: Joined, sharding: Sharding, stack: AsyncExitStack) -> N
 
 
 class _Metrics:
-    """Metrics of the shards of a cluster, as one server knows them."""
+    """Metrics of the shards of a cluster, as one server sees them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.shards = Gauge(
@@ -173,7 +173,7 @@ class _Metrics:
             self.moves.labels(why.value)
 
     def show(self, members: ShardMembers, routing: ShardRouting) -> None:
-        """Show how the shards stand, and how many requests wait for a leader."""
+        """Show the standing of the shards, and how many requests wait for a leader."""
         for standing in ShardStanding:
             self.shards.labels(standing.value).set_function(partial(members.count, standing))
         self.held.set_function(lambda: routing.held)
@@ -213,15 +213,15 @@ class _Turns:
         return await instances_of(self.joined.presence.store)
 
     def heard(self, number: int, address: str | None, boot: str) -> None:
-        """Have requests for a shard go to another leader, or to none."""
+        """Direct requests for a shard to another leader, or to none."""
         other = None if address == self.joined.presence.instance.address else address
         self.routing.heard(number, other, boot)
         self.ways.heard(number, other, boot)
 
 
 def _show_lease(registry: CollectorRegistry, lease: Lease) -> None:
-    told = "Time that is left of the lease of a shard that this server leads."
-    gauge = Gauge("tms_cluster_lease_left_seconds", told, registry=registry)
+    description = "Time that is left of the lease of a shard that this server leads."
+    gauge = Gauge("tms_cluster_lease_left_seconds", description, registry=registry)
     gauge.set_function(lambda: max(0.0, lease.left_s))
 
 

@@ -1,4 +1,4 @@
-"""The parts of a server besides its service, and the facts by which they are opened."""
+"""The parts of a server other than its service, and the data to open them."""
 
 import importlib.util
 import ssl
@@ -41,7 +41,7 @@ with importing("api"):
 
 _OK = 200
 OnStarted = Callable[..., None]
-"""Is told the URL, and the registry's own if it has one."""
+"""Called with the server's URL, and the registry's own if it has one."""
 
 
 def process_metrics() -> CollectorRegistry:
@@ -55,9 +55,9 @@ def process_metrics() -> CollectorRegistry:
 
 
 def fenced_writes(registry: CollectorRegistry) -> Counter:
-    """Return what counts the writes that were not acknowledged, because a later leader had begun.
+    """Return a counter of writes not acknowledged because a later leader had begun.
 
-    It is shown as long as the process runs: a shard's own metrics end when it is given up.
+    It lives as long as the process, because a shard's own metrics end with it.
     """
     return Counter(
         "tms_cluster_fenced_writes",
@@ -73,14 +73,14 @@ def agreed_settings(settings: Settings, *, has_registry: bool) -> dict[str, str 
 
 
 class Peers:
-    """Asks the other servers of a cluster at their addresses, each time over a new connection."""
+    """Checks the other servers of a cluster at their addresses, each time over a new connection."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
-        """Trust servers at https:// by `tls`; None: by the machine's own certificates."""
+        """Check servers at https:// with `tls`; None: with the machine's own certificates."""
         self._tls = tls
 
     async def ask(self, other: Instance) -> bool:
-        """Return whether a server answers at its address. Raises as `Upstream.send`."""
+        """Return whether a server answers at its address. Raises as `Upstream.send` does."""
         way = Upstream(other.address, self._tls)
         try:
             answer = await way.send("GET", way.path + b"/health", b"", None, is_counted=True)
@@ -88,26 +88,26 @@ class Peers:
                 pass
         finally:
             way.close()
-        told = answer.value(INSTANCE.encode())
-        return answer.status_code == _OK and told in (None, b"%d" % other.id)
+        answering = answer.value(INSTANCE.encode())
+        return answer.status_code == _OK and answering in (None, b"%d" % other.id)
 
 
 def quick_settings(settings: Settings) -> Settings:
-    """Return settings by which HBase is asked once, and given up as soon as a look at the store."""
+    """Return settings with which HBase is called once, with the time limit of a check."""
     quick = {"hbase_retry_s": 0.0, "hbase_timeout_s": look_s_max(settings.lease_s)}
     return settings.model_copy(update=quick)
 
 
 def show_peers(registry: CollectorRegistry, presence: Presence) -> None:
     """Show how many servers this one does not reach at their addresses."""
-    told = "Servers of the cluster that this one does not reach at their addresses."
-    gauge = Gauge("tms_cluster_unreached_servers", told, registry=registry)
+    description = "Servers of the cluster that this one does not reach at their addresses."
+    gauge = Gauge("tms_cluster_unreached_servers", description, registry=registry)
     gauge.set_function(lambda: presence.peers.unreached)
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """The facts by which the parts are opened."""
+    """The data to open the parts."""
 
     settings: Settings
     clock: TrustedClock
@@ -122,7 +122,7 @@ class Basis:
         store: MetadataStore | None,
         instance_id: int | None = None,
     ) -> "Parts":
-        """Return the parts, until the stack ends. Raises as `SecurityFiles.open`."""
+        """Return the parts, until the stack ends. Raises as `SecurityFiles.open` does."""
         security = schemas = None
         if self.security is not None:
             security = await self.security.open(stack, store, instance_id)
@@ -135,7 +135,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a server besides the service."""
+    """The parts of a server other than the service."""
 
     settings: Settings
     clock: TrustedClock
@@ -145,7 +145,7 @@ class Parts:
     schemas: RegistryPart | None
     """None without its extra."""
     browser_sessions: BrowserSessions
-    """The sign-ins at this server's console, whoever leads."""
+    """The sign-ins at this server's console, whichever server leads."""
     instance_id: int | None = None
     """The number of this server in its cluster; None if it is alone."""
 
@@ -155,7 +155,7 @@ class Parts:
         cluster: Cluster | None = None,
         sharding: Sharding | None = None,
     ) -> Options:
-        """Return what the service's application is made with."""
+        """Return the options of the service's application."""
         return Options(
             registry=registry,
             clock=self.clock,
@@ -187,19 +187,19 @@ class Parts:
         )
 
     def listeners(self, app: Application) -> list[ListeningAddress]:
-        """Return where a server listens: for all, and for the registry alone if it is told to."""
+        """Return the server's addresses: one for all, and the registry's own if there is one."""
         more = () if self.schemas is None else self.schemas.listeners
         return [ListeningAddress(app, self.settings.host, self.settings.port), *more]
 
     def publish_audit(self, messaging: Messaging | None) -> None:
-        """Have the audit's topic written there; None: nowhere for now."""
+        """Write the audit's topic there; None: nowhere for now."""
         if self.security is not None:
             self.security.audited.attach(messaging)
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A server that is about to take part in its cluster."""
+    """A server that is about to join its cluster."""
 
     parts: Parts
     presence: Presence
@@ -208,9 +208,9 @@ class Joined:
     on_started: OnStarted
 
     def free(self, store: str, token: int) -> bool:
-        """Free a store, or a shard, from its leaders up to a token; return whether any had it.
+        """Free a store, or a shard, from its leaders up to a token; return whether there were any.
 
-        Blocks, for no longer than a look at the store. Raises as `open_tables`.
+        Blocks no longer than a check of the store. Raises as `open_tables` does.
         """
         return free_shard(store, quick_settings(self.parts.settings), token)
 

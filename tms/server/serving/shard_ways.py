@@ -1,6 +1,6 @@
-"""The ways to shards that other servers lead: who is asked there, and in whose name.
+"""Access to shards that other servers lead: their services, and in whose name they are called.
 
-Lists and sums over all shards are asked for in the name of the caller, who may see no more there
+Lists and sums over all shards are requested in the name of the caller, who may see no more there
 than here. The registry and the audit reach their topics in the name of this server.
 """
 
@@ -19,37 +19,37 @@ from tms.sharding.places import Places
 
 
 class ShardWays:
-    """The ways of one server to others. Used from its event loop."""
+    """One server's access to others. Used from its event loop."""
 
     def __init__(self, joined: Joined, places: Places[Shard]) -> None:
-        """Have `places` know by what others are asked."""
+        """Put the services of other leaders into `places`."""
         self._parts = joined.parts
         self._own = joined.presence.instance
         self._places = places
         self._ways: dict[int, tuple[str, str, list[RemoteServices]]] = {}
-        """By shard: the address and boot of its leader, and what asks there."""
+        """By shard: the address and boot of its leader, and its services."""
         self._closing: set[asyncio.Task[None]] = set()
 
     def heard(self, shard: int, address: str | None, boot: str) -> None:
-        """Ask another leader of a shard from now on; None: nobody."""
+        """Use another leader of a shard from now on; None: no leader is known."""
         if address == self._own.address:
-            address = None  # it is led here, or about to be
-        known = self._ways.get(shard)
-        if known is not None and known[:2] == (address, boot):
+            address = None  # this server leads it, or is about to
+        present = self._ways.get(shard)
+        if present is not None and present[:2] == (address, boot):
             return
-        if known is not None:
+        if present is not None:
             del self._ways[shard]
-            for services in known[2]:
+            for services in present[2]:
                 closing = asyncio.create_task(services.close())
                 self._closing.add(closing)
                 closing.add_done_callback(self._closing.discard)
         if address is None:
-            self._places.ask(shard, None, None)
+            self._places.set_remote(shard, None, None)
             return
         as_caller = self._services(shard, address, boot, _asking)
         as_server = self._services(shard, address, boot, None)
         self._ways[shard] = address, boot, [as_caller, as_server]
-        self._places.ask(shard, as_caller, as_server)
+        self._places.set_remote(shard, as_caller, as_server)
 
     def _services(
         self, shard: int, address: str, boot: str, who: Callable[[], Identity | None] | None
@@ -71,13 +71,13 @@ class ShardWays:
         )
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop calling other servers."""
         for shard in list(self._ways):
             self.heard(shard, None, "")
         await asyncio.gather(*self._closing, return_exceptions=True)
 
 
 def _asking() -> Identity | None:
-    """Return who asks now; None if nobody has said who it is."""
+    """Return the present caller; None if it is not authenticated."""
     caller = ASKING.get()
     return None if caller.principal is None else Identity(caller.principal, caller.groups)
