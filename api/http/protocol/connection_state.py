@@ -44,9 +44,7 @@ FOLLOWERS = {
 AT_WORK = (RECEIVING, WORKING, STREAMING)
 ENDING = (LINGERING, CLOSING, LOST)
 for _state, _followers in FOLLOWERS.items():
-    _state.followers = (
-        _followers  # without a hash: each request changes it twice
-    )
+    _state.followers = _followers  # without a hash: each request changes it twice
 
 
 class Then(Enum):
