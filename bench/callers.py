@@ -1,7 +1,7 @@
-"""What it costs to know who calls: publishing and polling with tokens beside without, in turn.
+"""The cost of authentication: publishing and polling with and without tokens, in turn.
 
-1,000 rules stand in the metadata store, one of which is the caller's. With many tokens each request
-has another one's, at random: no head comes twice in a row.
+The metadata store has 1,000 rules, one of which is the caller's. With many tokens, each request has
+a random one, so that no two heads in a row are equal.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def _load(what: str, topic: Topic, seconds: float, tokens: Path | str) -> wrk.Ru
 
 
 async def _granted(folder: Path) -> list[tuple[str, Path]]:
-    """Put rules and tokens into a data folder; return the files of the tokens."""
+    """Store rules and tokens in a data folder; return the files of the tokens."""
     may = frozenset([Action.PUBLISH, Action.CONSUME])
     everything = frozenset([*may, Action.MANAGE])
     rules = [

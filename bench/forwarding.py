@@ -1,7 +1,7 @@
-"""What forwarding costs: requests through a server that stands by beside the same at its leader.
+"""The cost of forwarding: requests through a follower compared with requests to the leader.
 
-Both have TLS, or neither. The processor time is that of the server that is asked, and beside it
-that of the leader, which answers in the end.
+Both have TLS, or neither. The processor time is that of the server that receives the request, and
+then that of the leader, which answers it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A caller to whom others do harm: it works, measures, and notes each promise that is broken."""
+"""The victim of hostile callers: it works, measures, and records each broken promise."""
 
 import http.client
 import itertools
@@ -13,7 +13,7 @@ _OK = http.client.OK
 _TIMEOUT_S = 60.0
 _PAUSE_S = 0.05
 _REGISTER_S_MAX = 10.0
-"""How long a registration may take beside those that never end."""
+"""The time limit of a registration next to others that never end."""
 _ID_MAX = 2**31 - 1
 _NAMESPACE = "/v1/namespaces/default"
 _TOPIC = f"{_NAMESPACE}/topics/orders"
@@ -23,7 +23,7 @@ Answer = tuple[int, Any]
 
 
 class Caller:
-    """One connection to a server, kept."""
+    """One persistent connection to a server."""
 
     def __init__(self, url: str, token: str) -> None:
         self._address = urlsplit(url).netloc
@@ -31,9 +31,9 @@ class Caller:
         self._connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: object = None) -> Answer:
-        """Return the status and what the answer says; 0 if there is none.
+        """Return the status and body of the answer; status 0 if there is none.
 
-        Asks once more if the connection had been closed while nothing was asked.
+        Repeats the request if the connection was closed while it was idle.
         """
         was_kept = self._connection is not None
         answer = self._asked(method, path, body)
@@ -54,7 +54,7 @@ class Caller:
         return answer.status, json.loads(told or b"null")
 
     def sure(self, method: str, path: str, body: object = None) -> Any:
-        """Return what the answer says. Raises `RuntimeError` if it is a refusal."""
+        """Return the body of the answer. Raises `RuntimeError` if it is a refusal."""
         status, told = self.ask(method, path, body)
         if status != _OK:
             raise RuntimeError(f"{method} {path[:80]}: {status} {told}")
@@ -65,7 +65,7 @@ class Victim:
     """Publishes and polls, and registers schemas, each in a thread, one after the other."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Have a topic to publish to."""
+        """Create a topic to publish to."""
         self._publishes, self._registers = Caller(url, token), Caller(url, token)
         self._sequences, self._schemas = itertools.count(1), itertools.count(1)
         self._after: str | None = None
@@ -74,11 +74,11 @@ class Victim:
         self.register_s: list[float] = []
         self.refused: list[str] = []
         self.broken: list[str] = []
-        """Promises that were not kept."""
+        """The broken promises."""
         self._publishes.sure("PUT", _TOPIC, {})
 
     def work_while(self, goes_on: Callable[[], bool]) -> None:
-        """Work, and begin to measure anew."""
+        """Work, with new measurements."""
         self.publish_s, self.register_s, self.refused = [], [], []
         ends = Event()
         registering = Thread(target=self._register_until, args=(ends,))
@@ -91,7 +91,7 @@ class Victim:
             registering.join()
 
     def _publish(self, number: int) -> None:
-        """Commit a sequence, at times again, at times with a transaction; and read all of it."""
+        """Commit a sequence, sometimes again or with a transaction; and read all of it."""
         body = {"topics": {"orders": [f"{number}"]}, "owner": _OWNER, "sequence": number}
         committed = [f"{number}"]
         self._told(self._publishes, self.publish_s, "POST", f"{_NAMESPACE}/publish", body)
@@ -140,7 +140,7 @@ class Victim:
     def _told(
         self, caller: Caller, took_s: list[float], method: str, path: str, body: object = None
     ) -> Any:
-        """Return what the answer says; ask again until it is none that refuses."""
+        """Return the body of the answer; repeat the request until it is not refused."""
         while True:
             begun = time.perf_counter()
             status, told = caller.ask(method, path, body)

@@ -24,7 +24,7 @@ _LOOK_S = 0.2
 
 
 def main() -> None:
-    """Start, tell how to use it, and wait for Ctrl-C."""
+    """Start, print how to use it, and wait for Ctrl-C."""
     parser = argparse.ArgumentParser(prog="scripts/cluster", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("/tmp/tms-cluster"))
     parser.add_argument("--servers", type=int, default=3)
@@ -91,7 +91,7 @@ def _until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """Stop one server in order, or else kill it."""
+    """Stop one server in order, or kill it if it does not stop."""
     server.terminate()
     try:
         server.wait(_STOP_S_MAX)

@@ -1,4 +1,4 @@
-"""What `dev/zookeeper/start` and its kin are asked on the command line."""
+"""The command line of `dev/zookeeper/start` and the similar programs."""
 
 import argparse
 import shutil
@@ -10,7 +10,7 @@ from dev.processes import CannotStart, Servers, load
 
 
 def main(name: str, start: Callable[[Path, argparse.Namespace], Servers], scheme: str) -> None:
-    """Start servers with `start`, or stop them, and say how they are used."""
+    """Start servers with `start`, or stop them, and print how to use them."""
     parser = argparse.ArgumentParser(
         prog=f"dev/{name}", description=f"Run {name} on this machine, for experiments."
     )

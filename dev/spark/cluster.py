@@ -1,9 +1,9 @@
-"""A Spark cluster on this machine, from the pip package alone: a master and workers.
+"""A Spark cluster on this machine, from only the pip package: a master and workers.
 
     dev/spark/cluster [--workers COUNT] [FOLDER]
 
 Runs until it is interrupted. `FOLDER`, by default a new one in the temporary folder, has the logs
-and what the workers put down. Every process is a child of this one, and ends with it.
+and the workers' files. Every process is a child of this one, and ends with it.
 """
 
 import argparse
@@ -45,11 +45,11 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """The master's, as `spark.master` takes it."""
+        """The URL of the master, for `spark.master`."""
         return f"spark://{HOST}:{self._port}"
 
     def __enter__(self) -> Self:
-        """Start master and workers, and return when all have found each other."""
+        """Start master and workers, and return when all are connected."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as processes:
             where = ("--host", HOST, "--webui-port", "0")
