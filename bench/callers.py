@@ -34,22 +34,22 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     files = asyncio.run(_granted(folder / "known"))
     with (
         tms_server(folder / "anybody") as anybody,
-        tms_server(folder / "known", "--auth", "optional") as known,
+        tms_server(folder / "known", "--auth", "optional") as authenticated,
     ):
         for what in ("publish", "poll"):
             name = f"{run_name}-{what}"
-            topics = [create(server.url, name)[0] for server in (anybody, known)]
+            topics = [create(server.url, name)[0] for server in (anybody, authenticated)]
             if what == "poll":
                 for topic in topics:
                     fill([topic], _POLLED)
-            asked: dict[str, tuple[Topic, Path | str]] = {
+            loads: dict[str, tuple[Topic, Path | str]] = {
                 _OFF: (topics[0], ""),
                 **{who: (topics[1], file) for who, file in files},
             }
-            meters = {who: CpuMeter(anybody if who == _OFF else known) for who in asked}
+            meters = {who: CpuMeter(anybody if who == _OFF else authenticated) for who in loads}
             loads: dict[str, Measure] = {
                 who: meters[who].watch(partial(_load, what, topic, effort.seconds, file))
-                for who, (topic, file) in asked.items()
+                for who, (topic, file) in loads.items()
             }
             _print(table, what, in_turn(loads, effort.rounds), meters)
 

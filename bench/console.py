@@ -56,8 +56,8 @@ def _fill(url: str, effort: Effort, run_name: str) -> dict[str, float | None]:
             topic = client.topic(names[number // _EACH])
             topic.subscription(f"reader-{number % _EACH}").create()
         for number in range(_TRANSACTIONS):
-            asked = StartRequest(timeout_s=3600, client=f"job-{number}")
-            started = client.transactions.start(asked)
+            request = StartRequest(timeout_s=3600, client=f"job-{number}")
+            started = client.transactions.start(request)
             client.topic(names[number // _EACH]).publish(b"in progress", started)
         message = next(iter(client.topic(names[0]).poll(limit=1))).id.hex()
     time.sleep(_WATCHED_S / 2)

@@ -70,9 +70,9 @@ def _measure(
     loads: Mapping[str, Measure],
 ) -> None:
     leader = next(iter(servers.values()))
-    asked = {name: CpuMeter(server) for name, server in servers.items()}
+    meters = {name: CpuMeter(server) for name, server in servers.items()}
     leading = {name: CpuMeter(leader) for name in servers}
-    watched = {name: leading[name].watch(asked[name].watch(load)) for name, load in loads.items()}
+    watched = {name: leading[name].watch(meters[name].watch(load)) for name, load in loads.items()}
     for name, median in in_turn(watched, effort.rounds).items():
         table.row(
             f"{figure}, {name}",
@@ -80,6 +80,6 @@ def _measure(
             f"{100 * median.spread:.0f}%",
             f"{median.p50_ms:.2f}",
             f"{median.p99_ms:.2f}",
-            f"{asked[name].us_a_request:.1f}",
+            f"{meters[name].us_a_request:.1f}",
             f"{leading[name].us_a_request:.1f}",
         )

@@ -217,8 +217,8 @@ def make_group(topic: Topic, **settings: object) -> str:
     """Create a group that begins at the start of its topic; return its path."""
     path = f"{topic.path}/subscriptions/g{next(_names)}"
     with connected(topic.url) as ask:
-        wanted = {"member_max": 10_000, **settings}
-        ask("PUT", path, {"kind": "shared", "lease_s": 3600, **wanted})
+        all_settings = {"member_max": 10_000, **settings}
+        ask("PUT", path, {"kind": "shared", "lease_s": 3600, **all_settings})
     return path
 
 

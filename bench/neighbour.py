@@ -113,8 +113,8 @@ def _imported(number: int, token: str) -> bytes:
     if number % 3 == 0:
         return _ask("PUT", f"/v1/registry/mode/{subject}", token, {"mode": "IMPORT"})
     given = _IDS[number % len(_IDS)]
-    told = str(given) if given != _HUGE else f"1{'0' * 4300}"
-    body = f'{{"schema": "\\"string\\"", "id": {told}, "version": {told}}}'.encode()
+    number_text = str(given) if given != _HUGE else f"1{'0' * 4300}"
+    body = f'{{"schema": "\\"string\\"", "id": {number_text}, "version": {number_text}}}'.encode()
     head = _ask("POST", f"{_SUBJECTS}/{subject}/versions", token).partition(b"Content-Length")[0]
     return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
@@ -240,8 +240,8 @@ def _print(
         f"{len(victim.refused)}",
         mebibytes(memory),
     )
-    for told in (*victim.refused[:3], *victim.broken[:10]):
-        print(f"    {told}")
+    for problem in (*victim.refused[:3], *victim.broken[:10]):
+        print(f"    {problem}")
 
 
 def _percentile(took_s: list[float]) -> float:
@@ -257,8 +257,8 @@ def _granted(root: Caller, who: str, topics: str, subjects: str) -> tuple[str, s
     )
     for rule in rules:
         root.sure("POST", "/v1/auth/rules", {"who": who, **rule})
-    told = root.sure("POST", "/v1/auth/tokens", {"principal": who})
-    return told["token"], told["id"]
+    made = root.sure("POST", "/v1/auth/tokens", {"principal": who})
+    return made["token"], made["id"]
 
 
 def _revoked(root: Caller, url: str, token: str, token_id: str) -> float:
@@ -285,11 +285,11 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     """Measure, and print the figures and each broken promise; then raise `SystemExit`."""
     seconds = _KIND_S if effort is FULL else _KIND_QUICK_S
     root_token, kept = new_token("root")
-    known = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
-    asked = ("--auth", "required", "--superusers", "root", *known)
+    root_token = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
+    flags = ("--auth", "required", "--superusers", "root", *root_token)
     bounds = [part for name, at in _SMALL_BOUNDS.items() for part in (f"--{name}", f"{at}")]
     broken: list[str] = []
-    with tms_server(folder / "shared", *asked, *bounds, limits=_SMALL_LIMITS) as server:
+    with tms_server(folder / "shared", *flags, *bounds, limits=_SMALL_LIMITS) as server:
         root = Caller(server.url, root_token)
         root.sure("PUT", _EVIL, {})
         token, token_id = _granted(root, "eve", "evil*", "evil*")
@@ -309,9 +309,9 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
             peak = Peak(server)
             answers = _under(server, victim, kind, token, seconds)
             memory = peak.end()["RssAnon"]
-            told = "; ".join(f"{status} {count}" for status, count in answers.most_common(4))
+            statuses = "; ".join(f"{status} {count}" for status, count in answers.most_common(4))
             per_s = answers.total() / seconds
-            _print(table, kind, victim, memory, answers=told, per_s=per_s)
+            _print(table, kind, victim, memory, answers=statuses, per_s=per_s)
             refused += len(victim.refused)
         took_s = _revoked(root, server.url, token, token_id)
         grown = alone("nothing any more", _ALONE_S) - before

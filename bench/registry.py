@@ -126,9 +126,9 @@ def _register(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -
     body = json.dumps({"schema": text, "schemaType": kind})
     http.request("POST", path, body, {"Content-Type": "application/json"})
     answer = http.getresponse()
-    told = answer.read()
+    content = answer.read()
     if answer.status != httpx.codes.OK:
-        raise RuntimeError(told)
+        raise RuntimeError(content)
 
 
 def _timed(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -> float:

@@ -45,8 +45,8 @@ def _get(target: str, *fields: str) -> bytes:
 
 
 def _post(body: bytes, *fields: str) -> bytes:
-    told = ("Host: 127.0.0.1", f"Content-Length: {len(body)}", *fields)
-    lines = "".join(f"{each}\r\n" for each in told)
+    headers = ("Host: 127.0.0.1", f"Content-Length: {len(body)}", *fields)
+    lines = "".join(f"{each}\r\n" for each in headers)
     return f"POST {_TOPIC}/publish HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
@@ -210,10 +210,10 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     passwords = folder / "passwords"
     passwords.write_text(f"bob:{hash_password('of bob')}\n", encoding="ascii")
     token, kept = new_token("root")
-    asked = ("--auth", "required", "--superusers", "root", "--auth-passwords", str(passwords))
-    known = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
+    flags = ("--auth", "required", "--superusers", "root", "--auth-passwords", str(passwords))
+    token = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
     audit = folder / "audit"
-    with tms_server(folder / "on", *asked, *known, "--audit-file", str(audit)) as server:
+    with tms_server(folder / "on", *flags, *token, "--audit-file", str(audit)) as server:
         client = _Client(server.url, {"Authorization": f"Bearer {token}"})
         _measure("Strangers, auth required", server, client, KINDS_OF_CALLERS, is_quick=is_quick)
     print(f"The audit has {audit.stat().st_size / 1000:.0f} kB.")

@@ -137,8 +137,8 @@ class Administration:
         urllib.request.urlopen(f"{self._url}/{what}", json.dumps(body).encode(), timeout=10).close()
 
 
-def _start(folder: Path, asked: argparse.Namespace) -> Servers:
-    return start(folder, members=asked.members)
+def _start(folder: Path, arguments: argparse.Namespace) -> Servers:
+    return start(folder, members=arguments.members)
 
 
 if __name__ == "__main__":

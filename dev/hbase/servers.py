@@ -188,23 +188,23 @@ def main() -> None:
     )
     starting.add_argument("--port", type=int, help="port of the gateway (default: any free one)")
     stopping.add_argument("--remove", action="store_true", help="also remove the folder")
-    asked = parser.parse_args()
-    if asked.verb == "start":
+    arguments = parser.parse_args()
+    if arguments.verb == "start":
         try:
-            servers = start(asked.folder, cluster=asked.cluster, port=asked.port)
+            servers = start(arguments.folder, cluster=arguments.cluster, port=arguments.port)
         except CannotStart as error:
             sys.exit(str(error))
         print(f"HBase is running; its logs are in {servers.folder}/logs. To use it:")
         print(f"  tms init --store hbase://{servers.gateway}/tms --admin {servers.admin}")
         print(f"  tms serve --store hbase://{servers.gateway}/tms")
         return
-    found = load(asked.folder, HBaseServers)
+    found = load(arguments.folder, HBaseServers)
     if found is None:
-        print(f"No servers are running in {asked.folder}.")
+        print(f"No servers are running in {arguments.folder}.")
     else:
         found.stop()
-    if asked.remove:
-        shutil.rmtree(asked.folder, ignore_errors=True)
+    if arguments.remove:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

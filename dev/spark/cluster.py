@@ -127,10 +127,10 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, nargs="?", help="folder for logs (default: a new one)")
     parser.add_argument("--workers", type=int, default=2)
-    asked = parser.parse_args()
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="tms-spark-"))
+    arguments = parser.parse_args()
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="tms-spark-"))
     try:
-        with Cluster(folder, asked.workers) as cluster:
+        with Cluster(folder, arguments.workers) as cluster:
             print(f"Spark is running; its logs are in {folder}. To use it:", flush=True)
             print(f"  tms spark stats TOPIC --master {cluster.url}", flush=True)
             print("Stop it with Ctrl-C.", flush=True)

@@ -133,8 +133,8 @@ def wait_until_serving(servers: Servers, name: str) -> None:
         time.sleep(0.1)
 
 
-def _start(folder: Path, asked: argparse.Namespace) -> Servers:
-    return start(folder, members=asked.members)
+def _start(folder: Path, arguments: argparse.Namespace) -> Servers:
+    return start(folder, members=arguments.members)
 
 
 if __name__ == "__main__":
