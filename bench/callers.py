@@ -42,14 +42,14 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
             if what == "poll":
                 for topic in topics:
                     fill([topic], _POLLED)
-            loads: dict[str, tuple[Topic, Path | str]] = {
+            targets: dict[str, tuple[Topic, Path | str]] = {
                 _OFF: (topics[0], ""),
                 **{who: (topics[1], file) for who, file in files},
             }
-            meters = {who: CpuMeter(anybody if who == _OFF else authenticated) for who in loads}
+            meters = {who: CpuMeter(anybody if who == _OFF else authenticated) for who in targets}
             loads: dict[str, Measure] = {
                 who: meters[who].watch(partial(_load, what, topic, effort.seconds, file))
-                for who, (topic, file) in loads.items()
+                for who, (topic, file) in targets.items()
             }
             _print(table, what, in_turn(loads, effort.rounds), meters)
 

@@ -285,8 +285,8 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     """Measure, and print the figures and each broken promise; then raise `SystemExit`."""
     seconds = _KIND_S if effort is FULL else _KIND_QUICK_S
     root_token, kept = new_token("root")
-    root_token = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
-    flags = ("--auth", "required", "--superusers", "root", *root_token)
+    token_flags = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
+    flags = ("--auth", "required", "--superusers", "root", *token_flags)
     bounds = [part for name, at in _SMALL_BOUNDS.items() for part in (f"--{name}", f"{at}")]
     broken: list[str] = []
     with tms_server(folder / "shared", *flags, *bounds, limits=_SMALL_LIMITS) as server:

@@ -211,9 +211,9 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     passwords.write_text(f"bob:{hash_password('of bob')}\n", encoding="ascii")
     token, kept = new_token("root")
     flags = ("--auth", "required", "--superusers", "root", "--auth-passwords", str(passwords))
-    token = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
+    token_flags = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
     audit = folder / "audit"
-    with tms_server(folder / "on", *flags, *token, "--audit-file", str(audit)) as server:
+    with tms_server(folder / "on", *flags, *token_flags, "--audit-file", str(audit)) as server:
         client = _Client(server.url, {"Authorization": f"Bearer {token}"})
         _measure("Strangers, auth required", server, client, KINDS_OF_CALLERS, is_quick=is_quick)
     print(f"The audit has {audit.stat().st_size / 1000:.0f} kB.")

@@ -77,7 +77,7 @@ class ShardRouting:
         hold_s: float,
         held_bytes_max: int,
     ) -> None:
-        """Forward with the forwarder of each shard; `heard` sets its leader."""
+        """Forward with the forwarder of each shard; `set_leader` names its leader."""
         assert len(forwarders) == sharding.shards
         self.places = RequestPlaces(sharding)
         self._forwarders = forwarders
@@ -156,7 +156,7 @@ class ShardRouting:
         if shard not in self._led and self._forwarders[shard].address is None:
             self._away_from_s.setdefault(shard, asyncio.get_running_loop().time())
 
-    def heard(self, shard: int, address: str | None, boot: str) -> None:
+    def set_leader(self, shard: int, address: str | None, boot: str) -> None:
         """Forward a shard's requests to another leader, or to none."""
         self._forwarders[shard].forward_to(address, boot)
         if address is None:

@@ -57,7 +57,7 @@ _BY_ANSWER = frozenset(
 
 
 def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-    """Return operations with their resources."""
+    """Return the operations, each with the resource that it acts on."""
     return tuple(
         replace(each, decided_by=DecidedBy.ANSWER)
         if each.name in _BY_ANSWER

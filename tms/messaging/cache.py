@@ -280,7 +280,7 @@ class TopicCache:
         self._floor = max(self._floor, key)
 
     def restart(self, floor: bytes) -> None:
-        """Forget everything; complete from `floor` on, which is above every key in the table."""
+        """Forget everything; the cache is complete from `floor`, above every key in the table."""
         self.runs.clear()
         for block in self._blocks:
             self._budget.dropped(block)

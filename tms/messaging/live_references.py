@@ -7,9 +7,9 @@ a live reference. A reference that was rolled back, or has expired, is not live.
 References that this process has seen are kept here, as far as there is room. Other pointers may
 have a reference from before a restart, or from a write that failed. For these the Message table is
 searched once, from the earliest time that their entries can have. If transactions are managed
-elsewhere, that is when they began, less the longest lifetime of one, by which clocks may differ.
-Such a pointer counts as new if it is more than a minute ahead of the clock at the start: a search
-for each pointer would be too slow, so a reference from before the restart is missed then.
+elsewhere, that is their start minus the longest lifetime, by which clocks may differ. Such a
+pointer counts as new if it is more than a minute ahead of the clock at the start, because a search
+for each pointer would be too slow: then a reference from before the restart is missed.
 
 References are recorded as they join a flush, so later requests of the same flush know them. Used
 from the event loop's thread alone.

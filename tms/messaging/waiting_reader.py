@@ -19,7 +19,7 @@ class WaitingReader:
     """Reads pages that have messages, and waits for these."""
 
     def __init__(self, states: LoadedTopics, read: Read, is_stopping: Callable[[], bool]) -> None:
-        """Read by `read`, and wait no longer once `is_stopping()`."""
+        """Read with `read`, and stop waiting once `is_stopping()`."""
         self._states = states
         self._read = read
         self._is_stopping = is_stopping

@@ -138,7 +138,7 @@ class Writing:
 
         A search for a transaction's entries can begin there, whatever the clock did meanwhile.
         Raises `TransactionNotInProgress` or `TransactionUnknown` if nothing may be written, and
-        `NotPermitted` if the caller may not. One check of a caller is enough.
+        `NotPermitted` if `caller` may not write, which only the first check needs.
         """
         if self.transactions is None:
             return 0
@@ -348,7 +348,7 @@ class StorePayloads(_TopicWrite):
 
 
 class RollBack(_TopicWrite):
-    """Rows of the Message table to be rolled back, as the table gave them, ascending."""
+    """Rows of the Message table to be rolled back, as the table returned them, ascending."""
 
     def __init__(
         self,

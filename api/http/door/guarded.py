@@ -13,7 +13,7 @@ class DecidedBy(Enum):
     PATH = auto()
     """The topic, namespace or subject in its path; without one, the resource is the server."""
     BODY = auto()
-    """The topics that its body names; at its head, any permission in the namespace is enough."""
+    """The topics that its body names; before that, some topic of the namespace must be allowed."""
     ANSWER = auto()
     """Every authenticated caller is admitted. The answer has only the things that they may see."""
 

@@ -135,7 +135,7 @@ class HeadParser:
             raise malformed(str(error)) from None
 
     def head(self, request_line: bytes) -> Head:
-        """Return the head, all of which was fed. Raises `InvalidRequest` (malformed_request).
+        """Return the head after all of it was fed. Raises `InvalidRequest` (malformed_request).
 
         `request_line` is its first line: the parser accepts those of other protocols too.
         """
