@@ -1,4 +1,4 @@
-"""Puts the endpoints together into one application, found by one table of routes."""
+"""Assembles the endpoints into one application with one table of routes."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -68,18 +68,18 @@ _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
 
 def create_app(services: ServerServices, limits: Limits, **options: Unpack[Options]) -> Application:
     """Return the application that serves `services`."""
-    openapi = partial(_document, _told_version(options.get("access")))
+    openapi = partial(_document, _shown_version(options.get("access")))
     return _application(context_of(limits, services, openapi=openapi, **options), OPERATIONS)
 
 
 @cache
 def _document(version: str) -> bytes:
-    """Return the OpenAPI document, encoded once: that takes 50 ms, and few ask for it."""
+    """Return the OpenAPI document, encoded on first use: that takes 50 ms, and few request it."""
     return json.dumps(service_document(OPERATIONS, version), indent=1).encode()
 
 
-def _told_version(access: AccessControl | None) -> str:
-    """Return the version that the document tells, which is the interface's if strangers read it."""
+def _shown_version(access: AccessControl | None) -> str:
+    """Return the version in the document: only the interface's if strangers may read it."""
     is_open = access is not None and not all(map(access.guards, documentation.OPERATIONS))
     return _INTERFACE if is_open else __version__
 
@@ -100,6 +100,6 @@ def _application(context: Context, operations: Iterable[Operation]) -> Applicati
 def create_storeless(
     limits: Limits, check_ready: Callable[[], None], **options: Unpack[Options]
 ) -> Application:
-    """Return the application of a server without a store: it tells of itself alone."""
+    """Return the application of a server without a store: it answers only about itself."""
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_PROCESS]
     return _application(context_of(limits, check_ready=check_ready, **options), own)

@@ -69,8 +69,7 @@ _SUITES = {
     "churn": churn.run,
 }
 _UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour", "soak", "churn")
-"""What runs only where it is asked for: it needs Java, and Maven or PySpark, or a quarter of an
-hour, or an hour."""
+"""Suites that run only if they are named: they need Java, Maven or PySpark, or up to an hour."""
 _WITHOUT_WRK = {"client", "strangers", "neighbour", "soak", "churn"}
 
 
@@ -95,7 +94,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _python() -> str:
-    """Return the version of Python; one built without optimizations costs a fifth or more."""
+    """Return the version of Python; one built without optimizations is a fifth slower, or more."""
     is_optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
     without = "" if is_optimized else " (configured without --enable-optimizations)"
     return f"Python {platform.python_version()}{without}"
@@ -115,7 +114,7 @@ def _machine() -> str:
 
 
 def main() -> int:
-    """Run the suites asked for, or all; return the exit code."""
+    """Run the named suites, or all; return the exit code."""
     arguments = _arguments()
     effort = QUICK if arguments.quick else FULL
     if arguments.minutes is not None:

@@ -1,7 +1,7 @@
-"""What it costs to know who calls: publishing and polling with tokens beside without, in turn.
+"""The cost of authentication: publishing and polling with and without tokens, in turn.
 
-1,000 rules stand in the metadata store, one of which is the caller's. With many tokens each request
-has another one's, at random: no head comes twice in a row.
+The metadata store has 1,000 rules, one of which is the caller's. With many tokens, each request has
+a random one, so that no two heads in a row are equal.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     files = asyncio.run(_granted(folder / "known"))
     with (
         tms_server(folder / "anybody") as anybody,
-        tms_server(folder / "known", "--auth", "optional") as known,
+        tms_server(folder / "known", "--auth", "optional") as authenticated,
     ):
         for what in ("publish", "poll"):
             name = f"{run_name}-{what}"
-            topics = [create(server.url, name)[0] for server in (anybody, known)]
+            topics = [create(server.url, name)[0] for server in (anybody, authenticated)]
             if what == "poll":
                 for topic in topics:
                     fill([topic], _POLLED)
-            asked: dict[str, tuple[Topic, Path | str]] = {
+            targets: dict[str, tuple[Topic, Path | str]] = {
                 _OFF: (topics[0], ""),
                 **{who: (topics[1], file) for who, file in files},
             }
-            meters = {who: CpuMeter(anybody if who == _OFF else known) for who in asked}
+            meters = {who: CpuMeter(anybody if who == _OFF else authenticated) for who in targets}
             loads: dict[str, Measure] = {
                 who: meters[who].watch(partial(_load, what, topic, effort.seconds, file))
-                for who, (topic, file) in asked.items()
+                for who, (topic, file) in targets.items()
             }
             _print(table, what, in_turn(loads, effort.rounds), meters)
 
@@ -69,7 +69,7 @@ def _load(what: str, topic: Topic, seconds: float, tokens: Path | str) -> wrk.Ru
 
 
 async def _granted(folder: Path) -> list[tuple[str, Path]]:
-    """Put rules and tokens into a data folder; return the files of the tokens."""
+    """Store rules and tokens in a data folder; return the files of the tokens."""
     may = frozenset([Action.PUBLISH, Action.CONSUME])
     everything = frozenset([*may, Action.MANAGE])
     rules = [

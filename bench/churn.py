@@ -1,8 +1,8 @@
-"""Whether memory and speed stay level while what is made is ended again, hour after hour.
+"""Memory and speed while things are created and deleted again, hour after hour.
 
-Three clients make topics, publish to them, poll, make a group and a subscription, commit and abort
-transactions, and delete the topics. Before, once: more topics than stay in memory are published to
-in turn. Nothing of all that is to be kept: so a figure that grows is a fault.
+First, clients publish in turn to more topics than stay in memory. Then three clients create topics,
+publish to them, poll, create a group and a subscription, commit and abort transactions, and delete
+the topics. Nothing of all that should stay, so a figure that grows is a fault.
 """
 
 import json
@@ -22,9 +22,9 @@ _TOPICS, _IN_MEMORY = 2_000, 500
 _ROUNDS, _PAYLOAD_BYTES, _CACHE_BYTES = 8, 5_000, 20_000_000
 _MIB = str(1024 * 1024)
 _LEVELDB = ("--leveldb-write-buffer-bytes", _MIB, "--leveldb-block-cache-bytes", _MIB)
-"""So that its own memory is full soon, and does not look like what grows."""
+"""Small, so that LevelDB's own memory is full soon, and does not look like growth."""
 _SOON_FULL = {"cleanup_grace_s": 60, "transaction_outcomes_max": 1_000}
-"""So that what is kept up to a bound, or for a day, is level within minutes."""
+"""Small, so that things kept up to a bound, or for a day, stop growing within minutes."""
 _COLUMNS = ("minute", "requests", "req/s", "anonymous", "B/req since", "series", "files", "disk")
 _NAMESPACE = "/v1/namespaces/default/topics"
 
@@ -57,14 +57,14 @@ class _Clients:
             raise
 
     def end(self) -> None:
-        """End what has begun."""
+        """Stop the clients."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
 
 def _live_and_die(ask: Ask, number: int) -> None:
-    """Make a topic and what it can have, and delete it."""
+    """Create a topic with everything that it can have, and delete it."""
     topic = f"{_NAMESPACE}/churn-{number}"
     group, subscription = f"{topic}/subscriptions/workers", f"{topic}/subscriptions/reader"
     ask("PUT", topic, {})
@@ -105,7 +105,7 @@ def _turns(folder: Path) -> None:
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Go on for an hour, or as long as it is to be."""
+    """Run for an hour, or for the given time."""
     _turns(folder)
     table = Table(f"{_CLIENTS} clients make and end all there is", _COLUMNS)
     place = folder / "churn"

@@ -1,7 +1,7 @@
-"""Cleanup: how fast it deletes, what a pass for nothing costs, and what publishers feel of it.
+"""Cleanup: its speed, the cost of a pass with nothing to delete, and its effect on publishers.
 
-The first figures are of one store in this process, with nothing else to do. The last are of a
-server that deletes while 32 connections publish.
+The first figures are of a store in this process, without other work. The last are of a server that
+deletes while 32 connections publish.
 """
 
 import json
@@ -35,7 +35,7 @@ _ROWS_A_BATCH = 10_000
 _TTL_S = 60
 _DISK_ROUNDS = 20
 _TIMES_AS_LONG = 2
-"""As others measure, since LevelDB merges every few seconds what is published."""
+"""Twice as long as other suites, because LevelDB merges published messages every few seconds."""
 _IDLE_SHARE = 0.02
 _LOOK_S = 1.0
 _TOPIC = TopicId("default", "t")
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 class _NoServices:
-    """There is no service on the store."""
+    """The services of a store that has none."""
 
     def invalid_list(self) -> InvalidList | None:
         return None
@@ -75,17 +75,17 @@ class _NoServices:
 
 
 class _MovedClock(SystemClock):
-    """The machine's clock, ahead by what a benchmark lets pass."""
+    """The machine's clock, plus the time that a benchmark skips."""
 
     ahead_ms = 0
 
     def now_ms(self) -> int:
-        """Return the machine's time and what was let pass, in milliseconds since 1970."""
+        """Return the machine's time plus the skipped time, in milliseconds since 1970."""
         return super().now_ms() + self.ahead_ms
 
 
 class _Cleaned:
-    """A store and a cleaner of it, under a clock of its own."""
+    """A store and its cleaner, with a clock of their own."""
 
     def __init__(self, folder: Path, topics: int) -> None:
         self._folder = folder
@@ -98,7 +98,7 @@ class _Cleaned:
             table.replace(None, TopicRow(name, 1, _TTL_S, {}))
 
     def put(self, count: int) -> None:
-        """Put messages of now into the first topic."""
+        """Put messages with the current time into the first topic."""
         value = PLAIN_START + b"x" * _PAYLOAD_BYTES
         start, now_ms = prefix(_TOPIC, 1), self.clock.now_ms()
         for first in range(0, count, _ROWS_A_BATCH):
@@ -109,7 +109,7 @@ class _Cleaned:
             self.store.write(batch)
 
     def clean(self) -> tuple[float, int]:
-        """Do a pass; return its seconds and how many rows it deleted."""
+        """Do a pass; return its seconds and the number of rows that it deleted."""
         started = time.perf_counter()
         dropped = sum(step.dropped for step in self._cleaner.steps())
         return time.perf_counter() - started, dropped
@@ -120,7 +120,7 @@ class _Cleaned:
 
 
 def in_one_store(effort: Effort, folder: Path) -> None:
-    """Measure passes with all, with nothing and with little to do."""
+    """Measure passes with everything, nothing and little to delete."""
     table = Table("Cleanup of one store", ("pass", "rows", "seconds", "rows/s"))
     count = effort.cleaned_messages
     one = _Cleaned(folder / "one", 1)
@@ -143,7 +143,7 @@ def in_one_store(effort: Effort, folder: Path) -> None:
 
 
 def disk_over_rounds(effort: Effort, folder: Path) -> None:
-    """Show what the folder takes over rounds of publishing and expiry."""
+    """Show the size of the folder over rounds of publishing and expiry."""
     table = Table("Disk space, over rounds of publish and expiry", ("round", "before", "after"))
     cleaned = _Cleaned(folder / "rounds", 1)
     for number in range(1, _DISK_ROUNDS + 1):
@@ -158,8 +158,8 @@ def disk_over_rounds(effort: Effort, folder: Path) -> None:
 def beside_publishers(effort: Effort, folder: Path, run_name: str) -> None:
     """Compare publishing alone and while expired messages are deleted.
 
-    What is to expire was published before either, and LevelDB has merged its files: merging takes
-    publishers more than cleanup does.
+    The messages to delete are published before both, and LevelDB has merged its files, because
+    merging slows publishers more than cleanup does.
     """
     table = Table("Publish 1 x 100 B, 32 connections", ("", "req/s", "p50 ms", "p99 ms", "p99"))
     runs: dict[str, list[wrk.Run]] = {"alone": [], "beside cleanup": []}
@@ -194,7 +194,7 @@ def beside_publishers(effort: Effort, folder: Path, run_name: str) -> None:
 
 
 def _wait_until_idle(server: Server) -> None:
-    """Wait until LevelDB has nothing left to merge, which goes by the process's own time."""
+    """Wait until LevelDB has nothing left to merge, judged by the process's processor time."""
     before = server.cpu_s()
     while True:
         time.sleep(_LOOK_S)
@@ -227,7 +227,7 @@ def _ask(url: str, method: str, body: object = None) -> dict[str, int]:
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Measure all and print the figures."""
+    """Measure everything and print the figures."""
     in_one_store(effort, folder)
     disk_over_rounds(effort, folder)
     beside_publishers(effort, folder, run_name)

@@ -1,7 +1,7 @@
 """The processor time of the Python client: in its own process, the server in another.
 
-Each figure is measured in turn with what HTTP alone takes for the same bytes: `tms.outgoing`, which
-is below the client, and aiohttp. Processor time is that of all threads of the client's process.
+Each figure is measured in turn with the cost of HTTP alone for the same bytes: `tms.outgoing`, on
+which the client is built, and aiohttp. Processor time includes all threads of the client's process.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tms.wire.bodies import PublishRequest
 
 Work = Callable[[], Awaitable[object]]
 Works = dict[str, tuple[Work, int]]
-"""What each contender does, and in how many tasks."""
+"""The work of each contender, and its number of tasks."""
 
 _BODY = AVRO.encode_publish(PublishRequest(None, [b"x" * 100]))
 _PATH = "/v1/namespaces/default/topics/orders/publish?ids=true"
@@ -42,7 +42,7 @@ _TAKEN = 10
 _FOLLOWERS = 1_000
 _WARM = 30
 _PORTION = 96
-"""How many calls each contender makes in its turn: noise then hits all alike."""
+"""The calls of each contender in its turn, few enough that noise affects all."""
 _COLUMNS = (
     "in the client's process",
     "CPU us",
@@ -55,7 +55,7 @@ _COLUMNS = (
 
 
 async def _us_each(work: Work, count: int, tasks: int) -> float:
-    """Return the microseconds of processor time that each of `count` calls takes."""
+    """Return the microseconds of processor time per call, over `count` calls."""
 
     async def repeat(share: int) -> None:
         for _ in range(share):
@@ -71,7 +71,7 @@ async def _us_each(work: Work, count: int, tasks: int) -> float:
 
 
 async def _in_turn(works: Works, effort: Effort) -> dict[str, list[float]]:
-    """Return the microseconds of each call of each contender, of each portion."""
+    """Return the microseconds per call of each contender, one value for each portion."""
     found: dict[str, list[float]] = {name: [] for name in works}
     for work, tasks in works.values():
         await _us_each(work, _WARM, tasks)
@@ -97,7 +97,7 @@ def _print(
 
 
 async def _by_http(url: str, stack: AsyncExitStack) -> Works:
-    """Return the same publish by what is below the client, and by aiohttp."""
+    """Return the same publish with `tms.outgoing`, and with aiohttp."""
     session = await stack.enter_async_context(
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
     )
@@ -205,7 +205,7 @@ async def _measure(url: str, table: Table, effort: Effort) -> None:
 
 
 def _started(*arguments: str) -> tuple[float, float]:
-    """Return the seconds that a program takes, and those of processor time."""
+    """Return the seconds that a program takes, and its seconds of processor time."""
     begun_s = time.perf_counter()
     process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -234,7 +234,7 @@ def _starts(url: str, effort: Effort) -> None:
 
 
 async def _follow(url: str) -> None:
-    """Print the memory of followers that wait."""
+    """Print the memory of waiting followers."""
     own = Server("", os.getpid())
     async with await tms.aio.connect(url) as client:
         topic = client.topic("followed")

@@ -1,7 +1,7 @@
-"""What compaction costs: rows a second, memory, and what publishers feel beside it.
+"""The cost of compaction: rows per second, memory, and its effect on publishers.
 
-One line per figure. The rows a second are compared with a bare scan of the same rows, newest
-first. Publishers' p99 is that of a server in this process, with and without a run beside it.
+One line per figure. The rows per second are compared with a bare scan of the same rows, newest
+first. Publishers' p99 is that of a server in this process, with and without a concurrent run.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ def _memory_mb() -> float:
 
 
 class _Peak:
-    """The most memory that was seen while it was open."""
+    """The most memory seen while it is open."""
 
     def __enter__(self) -> Self:
         self.mb = _memory_mb()
@@ -80,7 +80,7 @@ async def _fill(services: OpenServices, messages: int, keys: int) -> None:
 async def _publish_for(
     services: OpenServices, seconds: float, busy: threading.Event
 ) -> list[float]:
-    """Publish one at a time from several tasks; return the seconds of each."""
+    """Publish one message at a time from several tasks; return the seconds of each publish."""
     took: list[float] = []
     until = perf_counter() + seconds
 
@@ -104,7 +104,7 @@ def _p99(took: list[float]) -> float:
 
 
 def _scanned(store: LevelDBStore) -> float:
-    """Return the seconds that a bare scan takes."""
+    """Return the seconds of a bare scan."""
     began = perf_counter()
     with store.scan(MESSAGE, b"", b"\xff", reverse=True) as rows:
         deque(rows, maxlen=0)

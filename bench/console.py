@@ -1,8 +1,7 @@
-"""The console of a full server: the first answer of each page, and other requests beside it.
+"""The console of a full server: the first answer of each page, and other requests next to it.
 
-While a page is made, `/health` is asked on and on: its longest answer shows how long the server's
-loop stood still. Beside the load there are the windows of one operator, which ask as those do that
-keep themselves new.
+While a page is rendered, `/health` is requested continuously: its longest answer shows how long the
+server's loop was blocked. During the load, the windows of one operator refresh themselves.
 """
 
 import re
@@ -27,20 +26,20 @@ from tms.core.services.transactions import StartRequest
 _SUBSCRIPTIONS = 1_000
 _TRANSACTIONS = 1_000
 _EACH = 10
-"""So many subscriptions and transactions has each topic that has some."""
+"""The subscriptions and transactions of each topic that has some."""
 _CONNECTIONS = 32
 _LOADED_S = 10.0
-"""Longer than most windows wait until they ask again."""
+"""Longer than most windows wait between refreshes."""
 _ASKED = 5
 _WATCHED_S = 25.0
-"""After this time the server has looked at its topics and readers twice, so it knows rates."""
+"""After this time the server has sampled its topics and readers twice, so it knows rates."""
 _NUMBERS = r"bench[^/]+|[0-9a-f]{16,}"
 _PAGE_COLUMNS = ("page", "first answer", "median", "KB", "longest /health beside it")
 _LOAD_COLUMNS = ("32 connections", "req/s", "spread", "p50 ms", "p99 ms", "of alone")
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Fill a server, measure its pages, and publishing and polling beside windows."""
+    """Fill a server, measure its pages, and publishing and polling with windows open."""
     with tms_server(folder / "data") as server:
         windows = _fill(server.url, effort, run_name)
         _measure_pages(server.url, windows)
@@ -48,7 +47,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
 
 
 def _fill(url: str, effort: Effort, run_name: str) -> dict[str, float | None]:
-    """Fill a server; return its pages, and after how many seconds each asks again in a window."""
+    """Fill a server; return its pages, each with the seconds between its refreshes."""
     names = [f"{run_name}-{number:05}" for number in range(effort.topics)]
     topics = create(url, *names)
     fill(topics[:1], effort.cleaned_messages)
@@ -57,8 +56,8 @@ def _fill(url: str, effort: Effort, run_name: str) -> dict[str, float | None]:
             topic = client.topic(names[number // _EACH])
             topic.subscription(f"reader-{number % _EACH}").create()
         for number in range(_TRANSACTIONS):
-            asked = StartRequest(timeout_s=3600, client=f"job-{number}")
-            started = client.transactions.start(asked)
+            request = StartRequest(timeout_s=3600, client=f"job-{number}")
+            started = client.transactions.start(request)
             client.topic(names[number // _EACH]).publish(b"in progress", started)
         message = next(iter(client.topic(names[0]).poll(limit=1))).id.hex()
     time.sleep(_WATCHED_S / 2)
@@ -84,7 +83,7 @@ def _fill(url: str, effort: Effort, run_name: str) -> dict[str, float | None]:
 
 @contextmanager
 def _probing(url: str) -> Iterator[Callable[[], float]]:
-    """Ask `/health` on and on; give what returns the longest answer since, in s."""
+    """Request `/health` continuously; yield a function for the longest answer since, in s."""
     longest = 0.0
     is_over = False
 
@@ -132,7 +131,7 @@ def _measure_pages(url: str, pages: Iterable[str]) -> None:
 
 @contextmanager
 def _open_windows(url: str, windows: Mapping[str, float | None]) -> Iterator[None]:
-    """Have the windows that keep themselves new ask as they do, each in its time."""
+    """Request the pages that refresh themselves, each at its interval."""
     is_over = threading.Event()
 
     def keep_new(page: str, every_s: float) -> None:

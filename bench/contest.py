@@ -1,4 +1,4 @@
-"""A figure of TMS beside its limits and a peer, as a row of a table."""
+"""A figure of TMS next to its limits and a peer, as a row of a table."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ TMS, RAW, EMPTY, PEER = "tms", "raw", "empty", "peer"
 
 
 def columns(what: str, empty: str) -> tuple[str, ...]:
-    """Return the head of a table of contests; `empty` says what the endpoint answers."""
+    """Return the head of a table of contests; `empty` names the answer of the endpoint."""
     return (
         what,
         "TMS msg/s",
@@ -36,9 +36,9 @@ def measure(
     rounds: int,
     messages: int,
 ) -> None:
-    """Measure the contenders, of which `TMS` and `EMPTY` must be, and print a row.
+    """Measure the contenders, which must include `TMS` and `EMPTY`, and print a row.
 
-    A request of all has `messages` messages, save that of `RAW`, which is one.
+    Each request has `messages` messages, except those of `RAW`, which have one.
     """
     cpu = CpuMeter(server)
     watched = {**contenders, TMS: cpu.watch(contenders[TMS])}

@@ -1,7 +1,6 @@
-"""An endpoint that reads a body and answers with nothing, or with so many bytes.
+"""An endpoint that reads a body and answers with nothing, or with N bytes (`/bytes/N/…`).
 
-`/bytes/N/…` answers with N bytes. It runs on the same HTTP, loop and settings as TMS: what it
-reaches is the limit that HTTP sets.
+It runs on the same HTTP, loop and settings as TMS, so its rate is the limit that HTTP sets.
 """
 
 import asyncio
@@ -50,7 +49,7 @@ _OPERATION = Operation(
 
 
 class _App:
-    """One endpoint at every path."""
+    """One endpoint for every path."""
 
     def __init__(self) -> None:
         endpoint = Endpoint(_answer, context_of(Limits()), OperationMetrics(), _OPERATION)

@@ -1,7 +1,7 @@
-"""How long others wait beside clients that ask for a lot at a time.
+"""How long others wait next to clients whose requests cause much work.
 
-One client publishes one message at a time, and waits five milliseconds in between. Four others send
-requests that are small on the wire and large inside, as fast as they are answered.
+One client publishes one message at a time, with pauses of five milliseconds. Four others send
+requests that are small on the wire and large when decoded, one after the other.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ def _asks(heavy: Topic) -> dict[str, Ask]:
 
 
 async def _repeat(url: str, ask: Ask, ends: float, pause_s: float = 0.0) -> list[float]:
-    """Return how long each answer took, in seconds."""
+    """Return the seconds of each answer."""
     seconds: list[float] = []
     async with httpx.AsyncClient(base_url=url, timeout=_TIMEOUT_S, trust_env=False) as http:
         while time.monotonic() < ends:
@@ -85,7 +85,7 @@ async def _measure(table: Table, name: str, light: Topic, ask: Ask | None, secon
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Measure what others wait, and print it."""
+    """Measure how long others wait, and print it."""
     table = Table("One client publishes; four others ask for a lot", _COLUMNS)
     seconds = effort.seconds * effort.rounds
     with tms_server(folder / "data") as server:

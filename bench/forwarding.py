@@ -1,7 +1,7 @@
-"""What forwarding costs: requests through a server that stands by beside the same at its leader.
+"""The cost of forwarding: requests through a follower compared with requests to the leader.
 
-Both have TLS, or neither. The processor time is that of the server that is asked, and beside it
-that of the leader, which answers in the end.
+Both have TLS, or neither. The processor time is that of the server that receives the request, and
+then that of the leader, which answers it.
 """
 
 from collections.abc import Mapping
@@ -70,9 +70,9 @@ def _measure(
     loads: Mapping[str, Measure],
 ) -> None:
     leader = next(iter(servers.values()))
-    asked = {name: CpuMeter(server) for name, server in servers.items()}
+    meters = {name: CpuMeter(server) for name, server in servers.items()}
     leading = {name: CpuMeter(leader) for name in servers}
-    watched = {name: leading[name].watch(asked[name].watch(load)) for name, load in loads.items()}
+    watched = {name: leading[name].watch(meters[name].watch(load)) for name, load in loads.items()}
     for name, median in in_turn(watched, effort.rounds).items():
         table.row(
             f"{figure}, {name}",
@@ -80,6 +80,6 @@ def _measure(
             f"{100 * median.spread:.0f}%",
             f"{median.p50_ms:.2f}",
             f"{median.p99_ms:.2f}",
-            f"{asked[name].us_a_request:.1f}",
+            f"{meters[name].us_a_request:.1f}",
             f"{leading[name].us_a_request:.1f}",
         )

@@ -2,7 +2,7 @@
 --   two    take, then settle
 --   next   each take acknowledges what the one before got
 --   once   take, then publish one message of BYTES bytes to the topic OUT together with the ack
--- One connection a thread, so each thread is a member. An empty take is answered by 404: see below.
+-- One connection per thread, so each thread is a member. An empty take is answered by 404: see below.
 
 local form = os.getenv("FORM")
 local path = os.getenv("GROUP_PATH")
@@ -37,7 +37,7 @@ local function publish_with_ack()
   return wrk.format("POST", "/v1/namespaces/" .. namespace .. "/publish", json, body)
 end
 
--- wrk asks for one request that it does not send, so only answers change anything.
+-- wrk builds one request that it does not send, so only answers change anything.
 function request()
   if is_empty then return wrk.format("GET", "/the-group-is-empty") end
   if not is_taken then return take() end

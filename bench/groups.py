@@ -1,7 +1,7 @@
-"""Groups with 32 members: taken, acknowledged, exactly once, by key; and the queues beside them.
+"""Groups with 32 members: take and acknowledge, exactly once, by key; and other queues.
 
-Each round has a group of its own, which begins at the topic's start. A message counts when it was
-acknowledged, durably. PostgreSQL and Redis are measured where they are installed.
+Each round has a group of its own, which begins at the topic's start. A message counts when its
+acknowledgement is durable. PostgreSQL and Redis are measured if they are installed.
 """
 
 import http.client
@@ -35,12 +35,12 @@ _COLUMNS = ("what", "messages/s", "spread", "p50 ms a request", "p99", "CPU us a
 
 @dataclass(frozen=True, slots=True)
 class _Contest:
-    """A form of work on a server, beside others."""
+    """A way of working, measured against others."""
 
     form: str
-    told: str
+    title: str
     messages: int
-    """So many a take."""
+    """The messages per take."""
     others: Mapping[str, Measure]
 
 
@@ -83,30 +83,30 @@ def _contests(
     yield _Contest("two", "take 1, then ack 1", 1, single)
     yield _Contest("next", "the ack with the next take", 1, {})
     yield _Contest("next", "100 and 100, the acks with the next take", 100, hundred)
-    told = "exactly once: take, publish with the ack"
-    yield _Contest("once", told, 1, {"PostgreSQL, DELETE and INSERT": insert})
+    title = "exactly once: take, publish with the ack"
+    yield _Contest("once", title, 1, {"PostgreSQL, DELETE and INSERT": insert})
 
 
 def _in_turn(table: Table, effort: Effort, server: Server, topic: Topic, contest: _Contest) -> None:
-    told, messages = contest.told, contest.messages
+    title, messages = contest.title, contest.messages
     requests = 1 if contest.form == "next" else 2
     work = partial(_work, contest.form, server, topic, messages=messages, seconds=effort.seconds)
     cpu = CpuMeter(server)
-    found = in_turn({told: cpu.watch(work), **contest.others}, effort.rounds)
-    own_per_s = found[told].requests_per_s * messages / requests
+    found = in_turn({title: cpu.watch(work), **contest.others}, effort.rounds)
+    own_per_s = found[title].requests_per_s * messages / requests
     for name, each in found.items():
-        if name == told:
+        if name == title:
             table.row(
-                *_cells(told, each, own_per_s), f"{cpu.us_a_request * requests / messages:.1f}", ""
+                *_cells(title, each, own_per_s), f"{cpu.us_a_request * requests / messages:.1f}", ""
             )
         else:
             per_s = each.requests_per_s * messages
             table.row(*_cells(name, each, per_s), "-", times(own_per_s, per_s))
 
 
-def _cells(told: str, found: Median, per_s: float) -> tuple[str, ...]:
+def _cells(title: str, found: Median, per_s: float) -> tuple[str, ...]:
     latency = (f"{found.p50_ms:.2f}", f"{found.p99_ms:.2f}")
-    return (told, rate(per_s), f"{found.spread:.0%}", *latency)
+    return (title, rate(per_s), f"{found.spread:.0%}", *latency)
 
 
 def _work(
@@ -134,8 +134,8 @@ def _work(
 
 
 def _measure_keys(table: Table, effort: Effort, server: Server, topic: Topic) -> None:
-    """Measure order by key beside none, on one topic whose messages have keys."""
-    for told, messages in (("the ack with the next take", 1), ("10 and 10", 10)):
+    """Measure order by key against no order, on one topic whose messages have keys."""
+    for title, messages in (("the ack with the next take", 1), ("10 and 10", 10)):
         work = partial(_work, "next", server, topic, messages=messages, seconds=effort.seconds)
         orders: dict[str, Measure] = {
             order: partial(work, order=order) for order in ("none", "key")
@@ -143,12 +143,12 @@ def _measure_keys(table: Table, effort: Effort, server: Server, topic: Topic) ->
         found = in_turn(orders, effort.rounds)
         per_s = {order: each.requests_per_s * messages for order, each in found.items()}
         for order, each in found.items():
-            cells = _cells(f"{told}, order {order}", each, per_s[order])
+            cells = _cells(f"{title}, order {order}", each, per_s[order])
             table.row(*cells, "-", times(per_s[order], per_s["none"]))
 
 
 def _measure_waits(server: Server, topic: Topic) -> None:
-    """Measure from before a publish to the answer of the take that waits for it."""
+    """Measure the time from the start of a publish to the answer of the take that waits for it."""
     path = make_group(topic)
     ends: list[float] = []
     ready, got = Event(), Event()
@@ -177,13 +177,13 @@ def _measure_waits(server: Server, topic: Topic) -> None:
             got.clear()
     member.join()
     table = Table("Publish to a take that waits", ("ms", "p50", "p99"))
-    for told, until in (("publish to the take's answer", ends), ("the publish alone", answers)):
+    for title, until in (("publish to the take's answer", ends), ("the publish alone", answers)):
         taken = [1000 * (end - start) for start, end in zip(starts, until, strict=True)]
-        table.row(told, f"{median(taken):.2f}", f"{quantiles(taken, n=100)[-1]:.2f}")
+        table.row(title, f"{median(taken):.2f}", f"{quantiles(taken, n=100)[-1]:.2f}")
 
 
 def _measure_open(folder: Path, run_name: str) -> None:
-    """Measure what open messages take in memory, and how long a group of them is read."""
+    """Measure the memory of open messages, and the time to load their group."""
     columns = (f"{_OPEN:,} open messages", "B each", "ms to read again")
     table = Table("Open messages", columns)
     for order in ("none", "key"):
@@ -201,8 +201,8 @@ def _measure_open(folder: Path, run_name: str) -> None:
                 started = time.perf_counter()
                 ask("POST", f"{path}/settle", {"member": "w", "extend": []})
                 read_ms = 1000 * (time.perf_counter() - started)
-            told = f"order {order}, {a_delivery} a delivery"
-            table.row(told, f"{size:.0f}", f"{read_ms:.0f}")
+            title = f"order {order}, {a_delivery} a delivery"
+            table.row(title, f"{size:.0f}", f"{read_ms:.0f}")
 
 
 def _hold(server: Server, path: str, a_delivery: int) -> None:
@@ -214,17 +214,17 @@ def _hold(server: Server, path: str, a_delivery: int) -> None:
 
 
 def make_group(topic: Topic, **settings: object) -> str:
-    """Make a group that begins at the start of its topic; return its path."""
+    """Create a group that begins at the start of its topic; return its path."""
     path = f"{topic.path}/subscriptions/g{next(_names)}"
     with connected(topic.url) as ask:
-        wanted = {"member_max": 10_000, **settings}
-        ask("PUT", path, {"kind": "shared", "lease_s": 3600, **wanted})
+        all_settings = {"member_max": 10_000, **settings}
+        ask("PUT", path, {"kind": "shared", "lease_s": 3600, **all_settings})
     return path
 
 
 @contextmanager
 def connected(url: str) -> Iterator[Ask]:
-    """Give what asks over one connection, in JSON, and raises `RuntimeError` if it is refused."""
+    """Yield a function that sends JSON over one connection; it raises `RuntimeError` if refused."""
     with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
 
         def ask(method: str, path: str, body: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Whether cost grows: with the messages in a topic, and with the number of topics."""
+"""The growth of cost with the messages in a topic, and with the number of topics."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -15,7 +15,7 @@ _CONNECTIONS = 32
 _ASKED = 100
 _POSITIONS = 1_000
 _MESSAGES_A_TOPIC = 20
-"""So few that what all topics have fits in the cache: this is about topics, not about disks."""
+"""Few, so that all topics fit into the cache: this measures topics, not disks."""
 
 
 def _publish(url: str, path: str, effort: Effort, topics: int) -> wrk.Run:
@@ -74,7 +74,7 @@ def messages_in_a_topic(effort: Effort, folder: Path, run_name: str) -> None:
         topics = create(url, *names)
         middles: list[Path] = []
         tails: list[Path] = []
-        # The large one first, so that both tails are in the cache.
+        # The large topic first, so that both tails are in the cache.
         for topic, size in reversed(list(zip(topics, sizes, strict=True))):
             when_ms = fill([topic], size)
             ids = starts(topic, when_ms, _POSITIONS, between=(0.25, 0.75))
@@ -112,7 +112,7 @@ def number_of_topics(effort: Effort, folder: Path, run_name: str) -> None:
 
 
 def more_topics_than_in_memory(effort: Effort, folder: Path, run_name: str) -> None:
-    """Compare one topic with so many that most are loaded for each request."""
+    """Compare one topic with many, most of which must be loaded for each request."""
     count = effort.topics_beyond_memory
     table = Table("More topics than in memory", _columns("1 topic", f"{rate(count)} topics"))
     with tms_server(folder / "topics-beyond") as server:
@@ -128,7 +128,7 @@ def _topics(url: str, run_name: str, count: int) -> tuple[list[Topic], list[Topi
 
 def _compare_publishing(table: Table, effort: Effort, one: list[Topic], many: list[Topic]) -> None:
     few, more = (
-        # The load generator puts the number behind the path.
+        # The load generator appends the number to the path.
         partial(_publish, some[0].url, some[0].path.removesuffix("1"), effort, len(some))
         for some in (one, many)
     )
@@ -140,7 +140,7 @@ def _from_the_start(file: Path, topics: Iterable[Topic]) -> Path:
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Measure all and print the figures."""
+    """Measure everything and print the figures."""
     messages_in_a_topic(effort, folder, run_name)
     number_of_topics(effort, folder, run_name)
     more_topics_than_in_memory(effort, folder, run_name)

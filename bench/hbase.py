@@ -1,7 +1,7 @@
-"""On HBase: publishing, polling and pruning beside what happybase itself does on the same tables.
+"""On HBase: publishing, polling and pruning compared with bare happybase on the same tables.
 
-It starts HBase in one JVM (`dev/hbase`), which has the machine's processors to share with the
-server that is measured; so the shares mean more than the rates.
+It starts HBase in one JVM (`dev/hbase`), which shares the machine's processors with the measured
+server, so the ratios mean more than the rates.
 """
 
 import random
@@ -38,7 +38,7 @@ from tms.core.values.shards import ShardBy, Sharding
 from tms.core.values.topic import TopicId, TopicMetadata
 
 _SECONDS_MIN = 5.0
-"""Less, and 32 connections would not all be answered once."""
+"""In less time, not every one of 32 connections would get an answer."""
 _BYTES = 100
 _POLLED = 1_000
 _FILLED = 100_000
@@ -53,12 +53,12 @@ _HEAD = ("on HBase", "TMS msg/s", "spread", "p50 ms", "p99 ms", "happybase", "TM
 _SHARDS_HEAD = ("on HBase", "TMS msg/s", "spread", "p50 ms", "p99 ms", "CPU us/req", "of one shard")
 _SHARDS = (1, 4, 16)
 _APART = (1, 2, 3, 4)
-"""The numbers of topics that are each in another shard."""
+"""The numbers of topics that are each in a different shard."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A store in HBase, and how happybase reaches its tables."""
+    """A store in HBase, and the access of happybase to its tables."""
 
     servers: HBaseServers
     prefix: str
@@ -69,7 +69,7 @@ class _Place:
 
     @contextmanager
     def table(self) -> Iterator[Any]:
-        """Give happybase's view of the Message table, on a connection of its own."""
+        """Yield happybase's view of the Message table, on its own connection."""
         host, _, port = self.servers.gateway.rpartition(":")
         with closing(happybase.Connection(host, int(port), timeout=60_000)) as connection:
             yield connection.table(f"{self.prefix}_{MESSAGE}")
@@ -83,7 +83,7 @@ def _place(servers: HBaseServers, name: str, sharding: Sharding | None = None) -
 
 
 def _timed(work: Callable[[int], object], rows_each: int, seconds: float) -> Run:
-    """Do some work again and again; a request of the run is a row."""
+    """Repeat some work; a request of the run is a row."""
     times: list[float] = []
     end = time.perf_counter() + seconds
     while (started := time.perf_counter()) < end:
@@ -95,7 +95,7 @@ def _timed(work: Callable[[int], object], rows_each: int, seconds: float) -> Run
 
 
 def _row(table: Table, figure: str, contenders: dict[str, Measure], effort: Effort) -> None:
-    """Measure, where a request of TMS has so many messages as its name says."""
+    """Measure; a request of TMS has as many messages as its name says."""
     found = in_turn(contenders, effort.rounds)
     mine, raw = found[_TMS], found[_RAW]
     table.row(
@@ -184,7 +184,7 @@ def _polling(table: Table, effort: Effort, folder: Path, place: _Place) -> None:
 
 
 def _fill_expired(place: _Place, count: int) -> None:
-    """Put messages that have expired into topics that all regions have some of."""
+    """Put expired messages into topics that are spread over all regions."""
     value = PLAIN_START + b"x" * _BYTES
     with closing(open_store(place.url)) as store:
         for number in range(_TOPICS):
@@ -201,7 +201,7 @@ def _fill_expired(place: _Place, count: int) -> None:
 
 
 def _raw_prune(place: _Place) -> int:
-    """Scan each region, and delete what it has; return how many rows that was."""
+    """Scan each region, and delete its rows; return their number."""
     with closing(open_store(place.url)) as store:
         regions = store.regions(MESSAGE)
 
@@ -235,7 +235,7 @@ def _pruning(effort: Effort, servers: HBaseServers) -> None:
 
 
 def _sharded(effort: Effort, folder: Path, servers: HBaseServers) -> None:
-    """Publish to topics that are each in another shard, to stores of more and more shards."""
+    """Publish to topics in different shards, for stores with more and more shards."""
     table = Table("Shards in one server, on HBase", _SHARDS_HEAD)
     base = next(name for name in map("t{}-".format, range(10_000)) if _are_apart(name))
     contenders: dict[str, Measure] = {}
@@ -275,14 +275,14 @@ def _sharded(effort: Effort, folder: Path, servers: HBaseServers) -> None:
 
 
 def _are_apart(base: str) -> bool:
-    """Tell whether topics of these names are each in another shard, also of the fewest."""
+    """Return whether topics of these names are in different shards, even with the fewest shards."""
     sharding = Sharding(_SHARDS[1], ShardBy.TOPIC)
     shards = {sharding.shard_of(TopicId("default", f"{base}{number}")) for number in _APART}
     return len(shards) == len(_APART)
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Measure all of it; a peer is not asked."""
+    """Measure everything; a peer is not used."""
     effort = replace(effort, seconds=max(effort.seconds, _SECONDS_MIN))
     servers = start(folder / "hbase")
     try:

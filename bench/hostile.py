@@ -1,6 +1,6 @@
-"""Hostile requests over many connections at a time, each on its own, and how they were answered.
+"""Sends hostile requests over many connections, one request each, and counts their answers.
 
-To be used in a process of its own, so that whoever is measured beside it has the other core.
+It is to be used in a process of its own, so that the measured client has the other core.
 """
 
 import asyncio
@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 
 _AT_ONCE = 64
 _ANSWER_S_MAX = 10.0
-"""A request is given up then, as where the server answers nothing."""
+"""The time limit of an answer, after which the request counts as unanswered."""
 _STATUS = slice(len("HTTP/1.1 "), len("HTTP/1.1 200"))
 _NONE = "none"
 
 Then = Callable[[bytes], bytes]
-"""Makes of an answer what to send next."""
+"""Returns the next bytes to send after an answer."""
 
 
 def send_all(
@@ -27,10 +27,10 @@ def send_all(
     held_s: float = 0,
     then: Then | None = None,
 ) -> Counter[str]:
-    """Send each request, so many at a time, and count the answers by their status.
+    """Send each request, `at_once` at a time, and count the answers by status.
 
-    For `held_s` a connection is held and nothing read; 0: until the answer is there. With `then`,
-    another request follows on an answer of 200.
+    A connection is held for `held_s` without reading; if that is 0, until it is answered. With
+    `then`, another request follows an answer of 200.
     """
     sending = _Sending(requests, host, port, held_s, then)
     return asyncio.run(sending.send_all(at_once))

@@ -1,7 +1,7 @@
-"""Memory of the server while 32 clients poll one large topic whole, at once.
+"""Memory of the server while 32 clients poll one whole large topic at the same time.
 
 LevelDB maps its files, and mapped pages that were read count as resident (RSS) until the kernel
-wants them back; what the process itself holds is its anonymous memory (RssAnon).
+reclaims them; the process's own memory is the anonymous part (RssAnon).
 """
 
 import socket
@@ -28,10 +28,10 @@ _COLUMNS = ("32 clients at once", "anonymous", "RSS", "MB/s to clients", "second
 
 
 class Peak:
-    """The most memory a server has had since this was begun."""
+    """The most memory that a server has had since this was created."""
 
     def __init__(self, server: Server) -> None:
-        """Look every few ms, in a thread, until `end`."""
+        """Sample every few ms, in a thread, until `end`."""
         self._server = server
         self._stop = Event()
         self.found = server.memory()
@@ -44,7 +44,7 @@ class Peak:
             self.found = {name: max(now[name], self.found[name]) for name in now}
 
     def end(self) -> dict[str, int]:
-        """Look no more, and return it in bytes, by the kind of memory."""
+        """Stop sampling, and return the peak in bytes, by kind of memory."""
         self._stop.set()
         self._thread.join()
         return self.found
@@ -82,7 +82,7 @@ def _read_whole(topic: Topic, limit: int) -> int:
 
 
 def _stall(topic: Topic, limit: int) -> int:
-    """Ask for all messages and read none of them."""
+    """Request all messages and read none of them."""
     with _connect(topic, limit):
         time.sleep(_STALLED_S)
     return 0

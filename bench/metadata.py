@@ -1,7 +1,7 @@
-"""Metadata in ZooKeeper and etcd: calls one by one, many at once, and how soon a change is seen.
+"""Metadata in ZooKeeper and etcd: single calls, many at once, and the time until a change is seen.
 
-Each store is a real server on this machine (`dev/zookeeper`, `dev/etcd`), which has the machine's
-processors to share with what is measured. Both sync to disk before they answer.
+Each store is a real server on this machine (`dev/zookeeper`, `dev/etcd`), which shares the
+machine's processors with the client. Both sync to disk before they answer.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ async def _measure(
 
 
 async def _rate(call: Call, at_once: int, seconds: float) -> float:
-    """Return how many calls a second are answered with so many callers."""
+    """Return the calls answered per second with `at_once` callers."""
     numbers = iter(range(10**9))
     started = time.monotonic()
 
@@ -92,7 +92,7 @@ async def _rate(call: Call, at_once: int, seconds: float) -> float:
 
 
 async def _seen(store: MetadataStore, other: MetadataStore) -> list[float]:
-    """Return the milliseconds from a put's call until the other session's cache has the value."""
+    """Return the milliseconds from a put until the other session's cache has the value."""
     cache = MetadataCache(other, JsonCodec(int))
     await store.put("/seen", b"-1")
     await cache.get("/seen")

@@ -1,11 +1,11 @@
-"""What a caller that is known can do to another one: a hostile neighbour, and what was promised.
+"""The harm that an authenticated caller can do to another one, checked against the promises.
 
-Eve has a token, topics and subjects of her own, and may start transactions. She sends a kind of
-hostile requests from a process of her own, over many connections at a time, for a minute each. Ann
-publishes, polls, begins transactions and registers schemas meanwhile, one request after the other.
-She is never refused, each of her sequences is committed once, she is given each message that was
-acknowledged once and in order, and her schemas have ids of their own and come back as they were.
-In the end Eve's token is revoked, and all of hers ends. Whatever is not so ends the run with 1.
+Eve has a token, topics and subjects of her own, and may start transactions. She sends each kind of
+hostile requests for a minute, from a process of her own, over many connections. In the meantime Ann
+publishes, polls, begins transactions and registers schemas, one request after the other. The
+promises: Ann is never refused; each of her sequences is committed once; she gets each acknowledged
+message once and in order; and her schemas get ids of their own and are returned unchanged. In the
+end Eve's token is revoked, and all of her requests end. If a promise is broken, the exit code is 1.
 """
 
 import itertools
@@ -32,15 +32,15 @@ from tms.security.tokens import new_token
 _KIND_S = 65.0
 _KIND_QUICK_S = 13.0
 _ENDS_S_MAX = 6.0
-"""How long polls may go on whose token was revoked."""
+"""The time within which polls must end after their token was revoked."""
 _POLLS = 50
 _SETTLED_S = 2.0
 _ALONE_S = 5.0
 _GROWTH_MAX = 600_000_000
-"""In bytes, however long it goes on: bodies that arrive, what waits to be written, and changes may
-have 64 MiB each, LevelDB has buffers of as much, and the allocator keeps what was used."""
+"""In bytes, for a run of any length: arriving bodies, queued writes, and changes may take 64 MiB
+each, LevelDB's buffers as much, and the allocator keeps memory that was used."""
 _FUTURE = 2**41
-"""In ms since 1970: nothing is there from then on."""
+"""In ms since 1970: there are no messages from this time on."""
 _NAMESPACE = "/v1/namespaces/default"
 _EVIL = f"{_NAMESPACE}/topics/evil"
 _POSITIONS = f"{_NAMESPACE}/positions"
@@ -56,9 +56,9 @@ _SMALL_BOUNDS = {
     "transactions-in-progress-max": 1_000,
     "cache-bytes-max": 8 * 1024 * 1024,
 }
-"""So that they are reached within the time of a kind."""
+"""Small, so that they are reached within the time of a kind."""
 _SMALL_LIMITS = {"transaction_changes_kept_bytes_max": 64 * 1024 * 1024}
-"""The same, of limits that users cannot set."""
+"""The same for limits that users cannot set."""
 _HUGE = 10**4300
 _IDS = (2**31 - 1, 2**31, 2**32, _HUGE, 0, -1, 2**30, 2**30 + 1)
 _SLOW = {
@@ -67,18 +67,18 @@ _SLOW = {
     "additionalProperties": False,
     "properties": {"a" * 40 + "!": {}},
 }
-"""To look whether its property matches its pattern takes for ever."""
+"""Matching its property against its pattern takes practically for ever."""
 
 
 class Kind(NamedTuple):
     """Requests of one kind."""
 
     make: Callable[[int, str], bytes]
-    """Of a number and of Eve's token."""
+    """Builds a request from a number and Eve's token."""
     at_once: int = 64
     held_s: float = 0
     then: Callable[[bytes, str], bytes] | None = None
-    """Of an answer, and of Eve's token: what follows."""
+    """Builds the next request from an answer and Eve's token."""
 
 
 def _ask(method: str, path: str, token: str, body: object = None, *, spelled: str = "") -> bytes:
@@ -113,8 +113,8 @@ def _imported(number: int, token: str) -> bytes:
     if number % 3 == 0:
         return _ask("PUT", f"/v1/registry/mode/{subject}", token, {"mode": "IMPORT"})
     given = _IDS[number % len(_IDS)]
-    told = str(given) if given != _HUGE else f"1{'0' * 4300}"
-    body = f'{{"schema": "\\"string\\"", "id": {told}, "version": {told}}}'.encode()
+    number_text = str(given) if given != _HUGE else f"1{'0' * 4300}"
+    body = f'{{"schema": "\\"string\\"", "id": {number_text}, "version": {number_text}}}'.encode()
     head = _ask("POST", f"{_SUBJECTS}/{subject}/versions", token).partition(b"Content-Length")[0]
     return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
@@ -131,7 +131,7 @@ def _start(number: int, token: str) -> bytes:
 
 
 def _changes(answer: bytes, token: str) -> bytes:
-    """Return 2 MB of changes of the transaction that has just begun."""
+    """Return a request with 2 MB of changes of the transaction that has just begun."""
     body = json.loads(answer.partition(b"\r\n\r\n")[2])
     name = body["transaction_id"]
     changes = [f"{name} {number} {'x' * 1_000}" for number in range(2_000)]
@@ -147,7 +147,7 @@ def _ask_twice(token: str) -> bytes:
 
 def _pattern(number: int, token: str) -> bytes:
     subject = f"evil-{number % 8}"
-    # The first is as it should be, and what comes later is compared to it.
+    # The first one is valid, and later ones are compared with it.
     schema = {**_SLOW, "properties": {}} if number < 8 else {**_SLOW, "title": f"{number}"}
     body = {"schemaType": "JSON", "schema": json.dumps(schema)}
     return _ask("POST", f"{_SUBJECTS}/{subject}/versions", token, body)
@@ -183,11 +183,11 @@ KINDS: Mapping[str, Kind] = {
         lambda n, token: _ask("POST", _TRANSACTIONS, token, {"type": "long", "client": f"{n}"})
     ),
 }
-"""What Eve sends."""
+"""The kinds of requests that Eve sends."""
 
 
 def _send(kind: str, token: str, seconds: float, url: str, answers: "SimpleQueue[str]") -> None:
-    """Send requests of a kind for so long. It runs in a process of its own."""
+    """Send requests of a kind for `seconds`. It runs in a process of its own."""
     made = KINDS[kind]
     then = made.then
     end = time.perf_counter() + seconds
@@ -213,7 +213,7 @@ def _send(kind: str, token: str, seconds: float, url: str, answers: "SimpleQueue
 
 
 def _under(server: Server, victim: Victim, kind: str, token: str, seconds: float) -> Counter[str]:
-    """Have the victim work while Eve sends a kind, and return how that was answered."""
+    """Let the victim work while Eve sends a kind, and return the answers to Eve."""
     spawned = multiprocessing.get_context("spawn")
     answers = spawned.SimpleQueue()
     sending = spawned.Process(target=_send, args=(kind, token, seconds, server.url, answers))
@@ -240,8 +240,8 @@ def _print(
         f"{len(victim.refused)}",
         mebibytes(memory),
     )
-    for told in (*victim.refused[:3], *victim.broken[:10]):
-        print(f"    {told}")
+    for problem in (*victim.refused[:3], *victim.broken[:10]):
+        print(f"    {problem}")
 
 
 def _percentile(took_s: list[float]) -> float:
@@ -249,7 +249,7 @@ def _percentile(took_s: list[float]) -> float:
 
 
 def _granted(root: Caller, who: str, topics: str, subjects: str) -> tuple[str, str]:
-    """Let somebody use topics, subjects and transactions; return a token, and its id."""
+    """Allow a principal topics, subjects and transactions; return a token and its id."""
     rules = (
         {"kind": "topic", "namespace": "default", "name": topics, "actions": _OF_TOPICS},
         {"kind": "subject", "name": subjects, "actions": _OF_SUBJECTS},
@@ -257,12 +257,12 @@ def _granted(root: Caller, who: str, topics: str, subjects: str) -> tuple[str, s
     )
     for rule in rules:
         root.sure("POST", "/v1/auth/rules", {"who": who, **rule})
-    told = root.sure("POST", "/v1/auth/tokens", {"principal": who})
-    return told["token"], told["id"]
+    made = root.sure("POST", "/v1/auth/tokens", {"principal": who})
+    return made["token"], made["id"]
 
 
 def _revoked(root: Caller, url: str, token: str, token_id: str) -> float:
-    """Revoke a token while polls of it wait; return after how many s the last of them ended."""
+    """Revoke a token while its polls wait; return the seconds until the last of them ended."""
 
     def poll() -> tuple[int, float]:
         status, _ = Caller(url, token).ask("POST", f"{_EVIL}/poll?wait=60", {"startFrom": _FUTURE})
@@ -282,14 +282,14 @@ def _revoked(root: Caller, url: str, token: str, token_id: str) -> float:
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Measure, and print the figures and each promise that was broken; then raise `SystemExit`."""
+    """Measure, and print the figures and each broken promise; then raise `SystemExit`."""
     seconds = _KIND_S if effort is FULL else _KIND_QUICK_S
     root_token, kept = new_token("root")
-    known = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
-    asked = ("--auth", "required", "--superusers", "root", *known)
+    token_flags = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
+    flags = ("--auth", "required", "--superusers", "root", *token_flags)
     bounds = [part for name, at in _SMALL_BOUNDS.items() for part in (f"--{name}", f"{at}")]
     broken: list[str] = []
-    with tms_server(folder / "shared", *asked, *bounds, limits=_SMALL_LIMITS) as server:
+    with tms_server(folder / "shared", *flags, *bounds, limits=_SMALL_LIMITS) as server:
         root = Caller(server.url, root_token)
         root.sure("PUT", _EVIL, {})
         token, token_id = _granted(root, "eve", "evil*", "evil*")
@@ -309,9 +309,9 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
             peak = Peak(server)
             answers = _under(server, victim, kind, token, seconds)
             memory = peak.end()["RssAnon"]
-            told = "; ".join(f"{status} {count}" for status, count in answers.most_common(4))
+            statuses = "; ".join(f"{status} {count}" for status, count in answers.most_common(4))
             per_s = answers.total() / seconds
-            _print(table, kind, victim, memory, answers=told, per_s=per_s)
+            _print(table, kind, victim, memory, answers=statuses, per_s=per_s)
             refused += len(victim.refused)
         took_s = _revoked(root, server.url, token, token_id)
         grown = alone("nothing any more", _ALONE_S) - before

@@ -1,5 +1,5 @@
--- Polls MESSAGES messages a request, as Avro (of CONTENT_TYPE, if given), from a random one of the positions in the file STARTS:
--- a line each, path and message id in hexadecimal; the id is left out for the topic's start.
+-- Polls MESSAGES messages per request, as Avro (or CONTENT_TYPE), from a random position in the file STARTS:
+-- one per line, path and message id in hexadecimal; no id means the topic's start.
 
 local messages = tonumber(os.getenv("MESSAGES"))
 

@@ -19,7 +19,7 @@ from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
 
 Load = Callable[[float, int, int], wrk.Run]
-"""Takes seconds, messages a request, connections."""
+"""Gets seconds, messages per request, and connections."""
 
 _CACHED_MESSAGES = 100_000
 _POSITIONS = 1_000
@@ -36,7 +36,7 @@ class Filled:
     content_type: str
 
     def load(self, seconds: float, messages: int, connections: int) -> wrk.Run:
-        """Poll so many messages a request from one of the positions."""
+        """Poll `messages` per request from one of the positions."""
         return wrk.run(
             "poll.lua",
             self.topic.whole_url,
@@ -49,7 +49,7 @@ class Filled:
 
 
 def filled(url: str, name: str, messages: int, file: Path, *, is_keyed: bool = False) -> Filled:
-    """Return a new topic with so many messages, and positions in it, which `file` has."""
+    """Return a new topic with `messages` messages, and write positions in it to `file`."""
     topic = create(url, name)[0]
     when_ms = fill([topic], messages, is_keyed=is_keyed)
     ids = starts(topic, when_ms, _POSITIONS, between=_BETWEEN)
@@ -58,7 +58,7 @@ def filled(url: str, name: str, messages: int, file: Path, *, is_keyed: bool = F
 
 
 def _load_empty(url: str, seconds: float, messages: int, connections: int) -> wrk.Run:
-    """Ask the endpoint for as many bytes as so many messages take, by a body as small as a poll."""
+    """Request as many bytes as `messages` take from the endpoint, with a body like a poll's."""
     path = f"/bytes/{messages * _ITEM_BYTES}"
     return wrk.run(
         "publish.lua",
@@ -73,7 +73,7 @@ def _load_empty(url: str, seconds: float, messages: int, connections: int) -> wr
 
 
 def _scan(raw: RawStore, seconds: float, messages: int, _: int) -> wrk.Run:
-    """Scan LevelDB alone."""
+    """Scan bare LevelDB."""
     return raw.scan(messages, seconds)
 
 
@@ -114,7 +114,7 @@ def _measure(
     place: str,
     sizes: Sequence[int],
 ) -> None:
-    """Measure all figures of one place, of polls of so many messages."""
+    """Measure all figures of one place, for polls of each of the `sizes`."""
     for messages in sizes:
         for connections in (1, 32):
             contenders: dict[str, Measure] = {

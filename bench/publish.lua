@@ -1,5 +1,5 @@
--- Publishes MESSAGES payloads of BYTES bytes a request, as Avro.
--- TOPICS > 0: to a random one of that many topics, named like the path with a number behind it.
+-- Publishes MESSAGES payloads of BYTES bytes per request, as Avro.
+-- TOPICS > 0: to a random one of that number of topics, whose names are the path plus a number.
 
 local messages = tonumber(os.getenv("MESSAGES"))
 local bytes = tonumber(os.getenv("BYTES"))

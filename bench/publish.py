@@ -1,4 +1,4 @@
-"""Publishing with fsync: TMS beside its two limits and a peer."""
+"""Publishing with fsync: TMS next to its two limits and a peer."""
 
 from functools import partial
 from pathlib import Path
@@ -14,15 +14,15 @@ _PAYLOAD_BYTES = 100
 
 
 class Flushes:
-    """How many messages the flushes of TMS had in the last run."""
+    """The number of messages per flush of TMS in the last run."""
 
     def __init__(self, url: str) -> None:
-        """Ask the server at `url`."""
+        """Read the metrics of the server at `url`."""
         self._url = url
         self.messages_each = 1.0
 
     def watch(self, measure: Measure) -> wrk.Run:
-        """Run, and see how large the flushes were."""
+        """Run, and record the size of the flushes."""
         before = metrics_of(self._url)
         run = measure()
         after = metrics_of(self._url)
@@ -37,7 +37,7 @@ class Flushes:
 def load(
     topic: Topic, seconds: float, messages: int, connections: int, tokens: Path | str = ""
 ) -> wrk.Run:
-    """Publish to a topic, so many messages a request, each with one of the tokens in a file."""
+    """Publish to a topic, `messages` per request, each request with one of the tokens in a file."""
     return wrk.run(
         "publish.lua",
         topic.whole_url,
@@ -85,7 +85,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
 def _beside_raw(
     loads: dict[str, Measure], server: Server, raw: RawStore, seconds: float
 ) -> dict[str, Measure]:
-    """Return the loads with LevelDB's own, of batches as large as TMS's flushes just were."""
+    """Return the loads plus LevelDB's own, with batches as large as TMS's last flushes."""
     flushes = Flushes(server.url)
     own = loads[contest.TMS]
     return {

@@ -1,8 +1,8 @@
-"""The queues that groups are measured beside: PostgreSQL by SKIP LOCKED, and Redis' groups.
+"""The queues to which groups are compared: PostgreSQL with SKIP LOCKED, and Redis' groups.
 
 Each server is started in a folder of its own on the disk to be measured, and makes each commit
-durable before its answer: `fsync`, `appendfsync always`. Their own load generators ask, on the
-processor that wrk has too.
+durable before its answer: `fsync`, `appendfsync always`. Their own load generators run on the
+processor that wrk uses too.
 """
 
 import os
@@ -60,9 +60,9 @@ _FILL = "for _ = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'p', ARGV[2]) en
 
 
 Postgresql = Callable[[str, int, int, float], Measure]
-"""Makes a measure of a script's name, messages in the table, clients, and seconds."""
+"""Returns a measure for a script's name, messages in the table, clients, and seconds."""
 Redis = Callable[[int, int, int, int], Measure]
-"""Makes a measure of messages in the stream, messages a request, requests, and clients."""
+"""Returns a measure for messages in the stream, messages per request, requests, and clients."""
 
 
 def _on_the_last_processor() -> list[str]:
@@ -71,9 +71,9 @@ def _on_the_last_processor() -> list[str]:
 
 @contextmanager
 def postgresql(folder: Path, payload_bytes: int) -> Iterator[Postgresql]:
-    """Run PostgreSQL, and give what makes its measures.
+    """Run PostgreSQL, and yield the function that returns its measures.
 
-    Raises `FileNotFoundError` where PostgreSQL is not installed.
+    Raises `FileNotFoundError` if PostgreSQL is not installed.
     """
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parts[-2])
     if not programs:
@@ -118,9 +118,9 @@ def postgresql(folder: Path, payload_bytes: int) -> Iterator[Postgresql]:
 
 @contextmanager
 def redis(folder: Path, payload_bytes: int) -> Iterator[Redis]:
-    """Run Redis, and give what makes its measures.
+    """Run Redis, and yield the function that returns its measures.
 
-    Raises `FileNotFoundError` where Redis is not installed.
+    Raises `FileNotFoundError` if Redis is not installed.
     """
     if shutil.which("redis-server") is None:
         raise FileNotFoundError("Redis is missing: apt-get install redis-server")

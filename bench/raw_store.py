@@ -1,4 +1,4 @@
-"""LevelDB by itself: the limit that the disk and plyvel set, with the options that TMS has."""
+"""Bare LevelDB: the limit that the disk and plyvel set, with the options that TMS uses."""
 
 import random
 import time
@@ -43,12 +43,12 @@ class RawStore:
         return _run_of(times, rows_a_batch)
 
     def fill(self, rows: int) -> None:
-        """Have at least `rows` rows."""
+        """Fill the store to at least `rows` rows."""
         while self._rows < rows:
             self._write(_FILL_ROWS, sync=False)
 
     def scan(self, rows_a_scan: int, seconds: float) -> Run:
-        """Read so many rows from random ones on; a request of the run is a row."""
+        """Read `rows_a_scan` rows from random places; a request of the run is a row."""
         times = []
         end = time.perf_counter() + seconds
         while (started := time.perf_counter()) < end:

@@ -1,4 +1,4 @@
-"""Recovering the state of transactions from its log, beside the scan of the same rows alone."""
+"""Recovering the state of transactions from its log, compared with a bare scan of the rows."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +44,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def _fill(tables: StoreTables, count: int) -> None:
-    """Write a log of so many edits, of short transactions one after another."""
+    """Write a log of `count` edits, of short transactions one after another."""
     state = TransactionState(Limits(), _NOW_MS)
     tables.transactions.put_snapshot(0, encode_snapshot(state, _NOW_MS))
     row, edits = 0, list[Edit]()

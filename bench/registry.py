@@ -98,7 +98,7 @@ def _get(effort: Effort, base: str, count: int) -> wrk.Run:
 
 
 def _text(number: int) -> str:
-    """Return another schema of about a kilobyte for each number."""
+    """Return a different schema of about a kilobyte for each number."""
     field = {"name": f"field{number}", "type": "string", "doc": "x" * (_TEXT_BYTES - 100)}
     return json.dumps({"type": "record", "name": "R", "fields": [field]}, separators=(",", ":"))
 
@@ -126,9 +126,9 @@ def _register(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -
     body = json.dumps({"schema": text, "schemaType": kind})
     http.request("POST", path, body, {"Content-Type": "application/json"})
     answer = http.getresponse()
-    told = answer.read()
+    content = answer.read()
     if answer.status != httpx.codes.OK:
-        raise RuntimeError(told)
+        raise RuntimeError(content)
 
 
 def _timed(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -> float:
@@ -138,7 +138,7 @@ def _timed(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -> f
 
 
 def _forwarded(folder: Path) -> None:
-    """Register at a follower, which has the master write; and fail over."""
+    """Register at a follower, which forwards to the master; and fail over."""
     session = ("--registry-mode", "master", "--registry-session-s", f"{_SESSION_S:g}")
     with tms_server(folder) as server, ExitStack() as stack:
         ports = free_ports(3)
@@ -166,7 +166,7 @@ def _master(servers: list[Server]) -> Server:
     while True:
         for each in servers:
             if httpx.get(f"{each.url}/v1/registry/status").json().get("role") == "master":
-                sleep(1.0)  # until the others have heard it
+                sleep(1.0)  # until the others know it
                 return each
         sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""Measures contenders in turn, round after round, and takes medians: noise then hits all alike."""
+"""Measures contenders in turn, round after round, so that noise affects all; takes medians."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from bench.wrk import Run
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long and how often to measure, and how much to fill topics with."""
+    """The length and number of measurements, and the amount of data in topics."""
 
     seconds: float
     rounds: int
@@ -24,7 +24,7 @@ class Effort:
     log_edits: int
     cleaned_messages: int
     long_s: float
-    """How long a run goes on that shows whether something grows with time."""
+    """The length of a run that shows whether something grows with time."""
 
 
 FULL = Effort(
@@ -59,7 +59,7 @@ Measure = Callable[[], Run]
 
 @dataclass(frozen=True, slots=True)
 class Median:
-    """The median of each figure of some runs, and how far apart the runs were."""
+    """The median of each figure of some runs, and the spread of the runs."""
 
     requests_per_s: float
     p50_ms: float
@@ -69,7 +69,7 @@ class Median:
 
 
 def in_turn(contenders: Mapping[str, Measure], rounds: int) -> dict[str, Median]:
-    """Let each contender run once a round, and return each one's medians."""
+    """Run each contender once per round, and return the medians of each."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, measure in contenders.items():
@@ -89,7 +89,7 @@ def _median_of(runs: Sequence[Run]) -> Median:
 
 
 class CpuMeter:
-    """The processor time that a server takes for a request: hardly hurt by a busy machine."""
+    """The processor time of a server per request, which a busy machine hardly affects."""
 
     def __init__(self, server: Server) -> None:
         """Watch `server`."""
@@ -97,7 +97,7 @@ class CpuMeter:
         self._seconds = self._requests = 0.0
 
     def watch(self, measure: Measure) -> Measure:
-        """Return `measure`, watched."""
+        """Return `measure` with its processor time recorded."""
 
         def watched() -> Run:
             before = self._server.cpu_s()
@@ -110,5 +110,5 @@ class CpuMeter:
 
     @property
     def us_a_request(self) -> float:
-        """Microseconds a request, over all runs that were watched."""
+        """Microseconds per request, over all recorded runs."""
         return 1e6 * self._seconds / self._requests

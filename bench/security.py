@@ -1,6 +1,6 @@
-"""What TLS costs: publishing over TLS beside the same over plain HTTP, in turn.
+"""The cost of TLS: publishing over TLS and over plain HTTP, in turn.
 
-Connections are kept, so this is encryption without handshakes. wrk checks no certificates.
+Connections are kept, so this is encryption without handshakes. wrk does not check certificates.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _COLUMNS = ("publish 1 x 100 B", "msg/s", "spread", "p50 ms", "p99 ms", "CPU us/
 
 @contextmanager
 def secured(folder: Path) -> Iterator[tuple[Server, tuple[Path, Path, Path]]]:
-    """Run TMS with a certificate of its own; give it, and the files: CA, certificate, key."""
+    """Run TMS with its own certificate; yield it, and the files: CA, certificate, key."""
     folder.mkdir(mode=0o700)
     now = datetime.now(UTC)
     authority = new_authority("bench", now)

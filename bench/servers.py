@@ -1,6 +1,6 @@
-"""The servers that are measured: TMS, and an endpoint that does nothing, each in its own process.
+"""The measured servers: TMS, and an endpoint that does nothing, each in its own process.
 
-Both say `… at URL …` when they serve, and are ended by their process.
+Both print `… at URL …` when they serve, and are stopped through their process.
 """
 
 import os
@@ -21,7 +21,7 @@ _STOP_S_MAX = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     pid: int
@@ -39,7 +39,7 @@ class Server:
         return {name: int(number) * 1024 for name, number in found}
 
     def descriptors(self) -> int:
-        """Return how many descriptors the process has open."""
+        """Return the number of open descriptors of the process."""
         return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
 
 
@@ -83,7 +83,7 @@ def tms_server(
 
 @contextmanager
 def registry_server(log: str, port: int, *flags: str) -> Iterator[Server]:
-    """Run a server of the registry alone, on the topics of the TMS at `log`."""
+    """Run a registry-only server, on the topics of the TMS at `log`."""
     options = ("--registry-log", log, "--listen", f"127.0.0.1:{port}", "--log-level", "warning")
     with _running("-c", _SERVE, "serve", *options, *flags) as server:
         yield server
@@ -91,7 +91,7 @@ def registry_server(log: str, port: int, *flags: str) -> Iterator[Server]:
 
 @contextmanager
 def standby_server(leader: str, *files: Path) -> Iterator[Server]:
-    """Run one that has the server at `leader` answer; `files`: CA, certificate and key, for TLS."""
+    """Run one that forwards to `leader`; `files` are CA, certificate and key for TLS."""
     with _running("-m", "bench.standby", leader, *files) as server:
         yield server
 
@@ -104,12 +104,12 @@ def empty_server() -> Iterator[Server]:
 
 
 def bytes_in(folder: Path) -> int:
-    """Return how large all files in a folder are."""
+    """Return the size of all files in a folder."""
     return sum(_size(each) for each in folder.rglob("*"))
 
 
 def _size(path: Path) -> int:
-    with suppress(OSError):  # LevelDB may have deleted it meanwhile
+    with suppress(OSError):  # LevelDB may have deleted it
         return path.stat().st_size
     return 0
 

@@ -1,7 +1,7 @@
-"""An hour of a group at 5,000 messages a second: whether latency, disk and restarts stay level.
+"""An hour of a group at 5,000 messages/s, to show that latency, disk and restarts stay level.
 
-One client publishes fifty messages a hundred times a second; four members take a hundred at a time,
-and acknowledge them with the next take. Each ten minutes the server is stopped and started again.
+One client publishes fifty messages a hundred times per second; four members take a hundred at a
+time, and acknowledge them with the next take. Every ten minutes the server is restarted.
 """
 
 import json
@@ -29,7 +29,7 @@ class _Load:
         self._url, self._topic, self._path = url, topic, path
         self._stop = Event()
         self.waits_ms: list[float] = []
-        """From before a message was published to the answer of its take."""
+        """The times from the start of a publish to the answer of its take."""
         members = [Thread(target=self._take, args=(f"w-{n}",)) for n in range(_MEMBERS)]
         self._threads = [Thread(target=self._publish), *members]
         for thread in self._threads:
@@ -58,14 +58,14 @@ class _Load:
                 acks = [{"delivery": taken["delivery"]}] if messages else []
 
     def end(self) -> None:
-        """Publish no more; take and acknowledge what is there."""
+        """Stop publishing; take and acknowledge the remaining messages."""
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Go on for an hour, or as long as it is to be."""
+    """Run for an hour, or for the given time."""
     part_s = effort.long_s / _PARTS
     table = Table(f"A group at {_PER_S:,} messages/s; messages live {_TTL_S} s", _COLUMNS)
     place = folder / "soak"
@@ -96,7 +96,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
 
 
 def _first_ms(server: Server, topic: Topic, path: str) -> float:
-    """Return how long a group's first use takes, once its topic was used."""
+    """Return the duration of a group's first use, after the first use of its topic."""
     with connected(server.url) as ask:
         ask("GET", topic.path, None)
         started = time.perf_counter()

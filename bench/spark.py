@@ -1,7 +1,7 @@
-"""Topics in Spark: read, written and copied, beside Spark's own limit in the same run.
+"""Topics in Spark: read, written and copied, compared with Spark's own limit in the same run.
 
-The limit is a Python data source that gives, or takes, the same rows without a server: what is
-left between them is what TMS costs. A session of two threads and the server share the machine.
+The limit is a Python data source that returns, or accepts, the same rows without a server: the
+difference is the cost of TMS. A session of two threads and the server share the machine.
 """
 
 import os
@@ -45,7 +45,7 @@ _JAVA = "-XX:+UseSerialGC"
 
 
 class MemorySource(DataSource):
-    """As many rows as `rows` says, from the workers' memory; what is written is counted."""
+    """Returns `rows` rows from the workers' memory; counts the rows that are written."""
 
     @classmethod
     def name(cls) -> str:
@@ -57,27 +57,27 @@ class MemorySource(DataSource):
         return DEFAULT_SCHEMA
 
     def reader(self, schema: StructType) -> "MemoryReader":  # noqa: ARG002
-        """Return what gives the rows."""
+        """Return the reader."""
         return MemoryReader(int(self.options["rows"]))
 
     def writer(self, schema: StructType, overwrite: bool) -> "MemoryWriter":  # noqa: ARG002, FBT001
-        """Return what takes rows."""
+        """Return the writer."""
         return MemoryWriter()
 
 
 class MemoryReader(DataSourceReader):
-    """Gives one batch of rows again and again."""
+    """Returns one batch of rows repeatedly."""
 
     def __init__(self, rows: int) -> None:
-        """Give as many rows."""
+        """Return `rows` rows."""
         self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
-        """Share them out."""
+        """Distribute the rows."""
         return [InputPartition(number) for number in range(PARTITIONS)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Give a partition's rows."""
+        """Yield a partition's rows."""
         values: dict[str, object] = {
             "topic": "bench",
             "message_id": "0" * 40,
@@ -93,10 +93,10 @@ class MemoryReader(DataSourceReader):
 
 
 class MemoryWriter(DataSourceArrowWriter):
-    """Takes rows and forgets them."""
+    """Accepts rows and drops them."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Take a partition's rows."""
+        """Accept a partition's rows."""
         for _ in iterator:
             pass
         return WriterCommitMessage()
@@ -185,7 +185,7 @@ def _throughput(spark: SparkSession, table: Table, effort: Effort, server: Serve
 
 
 def _latency(spark: SparkSession, table: Table, url: str) -> None:
-    """From the publish of a message until it is read in the topic that a stream copies it to."""
+    """Measure the time from a publish until the message is read in a stream's target topic."""
     with tms.connect(url) as client, tempfile.TemporaryDirectory() as checkpoint:
         source, sink = client.topic("from"), client.topic("to")
         source.create()
@@ -210,7 +210,7 @@ def _latency(spark: SparkSession, table: Table, url: str) -> None:
 
 
 def _memory(spark: SparkSession, server: Server) -> None:
-    """Measure what a read holds at most, in the server and in Python workers, by topic."""
+    """Measure the most memory of a read, in the server and in Python workers, by topic."""
     _fill(server.url, "large", GROWTH * ROWS)
     table = Table("Memory of a read, at most", ["topic", "server", "workers"])
     for topic in ("small", "large"):

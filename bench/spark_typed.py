@@ -1,4 +1,4 @@
-"""Reading topics in Spark with types, beside reading the same payloads as they are, in one run."""
+"""Reading topics in Spark with types, compared with reading the raw payloads, in one run."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +40,7 @@ def measure(
     seconds: Callable[[Callable[[], object]], float],
     consume: Callable[[DataFrame], None],
 ) -> None:
-    """Print how many rows a second are read with types, and what share that is of raw ones."""
+    """Print the rows per second read with types, and their share of the raw rate."""
     schema_id = str(_fill(server.url))
 
     def read(columns: str = "", **more: str) -> Callable[[], object]:
@@ -58,7 +58,7 @@ def measure(
     for work in ways.values():
         work()
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(rounds):  # in turn, so that noise hits all alike
+    for _ in range(rounds):  # in turn, so that noise affects all
         for name, work in ways.items():
             taken[name].append(seconds(work))
     table = Table("Spark, Avro values of 100 B", ["read", "rows/s", "of raw"])

@@ -1,6 +1,6 @@
-"""A server that stands by, alone: it has the server at a URL answer, and needs no cluster.
+"""A follower without a cluster: it forwards all requests to the server at a URL.
 
-`python -m bench.standby URL [CA CERT KEY]`: with these it speaks TLS on both sides.
+`python -m bench.standby URL [CA CERT KEY]`: with certificates it uses TLS on both sides.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""How other clients fare, and the server's memory, under 10,000 hostile requests of each kind.
+"""Latency of other clients, and the server's memory, under 10,000 hostile requests of each kind.
 
-Strangers send from a process of their own, over 64 connections at a time; another client publishes
-and polls meanwhile, one request after the other. A server is alone first, then under each kind; a
-minute after the last one its memory is looked at again. All in all it may have grown by 100 MB.
+Strangers send from a process of their own, over 64 connections at a time, while another client
+publishes and polls, one request after the other. The client is measured alone first, then under
+each kind. A minute after the last kind, the server's memory may have grown by 100 MB in total.
 """
 
 import base64
@@ -26,7 +26,7 @@ from tms.security.tokens import new_token
 REQUESTS = 10_000
 REQUESTS_QUICK = 500
 GROWTH_MAX = 100_000_000
-"""Bytes that the server may have more, a minute after all of it."""
+"""The bytes by which the server may have grown, a minute after the last kind."""
 _HEAD_BYTES = 60 * 1024
 _BODY_BYTES = 64 * 1024
 _ALONE_S = 5.0
@@ -45,8 +45,8 @@ def _get(target: str, *fields: str) -> bytes:
 
 
 def _post(body: bytes, *fields: str) -> bytes:
-    told = ("Host: 127.0.0.1", f"Content-Length: {len(body)}", *fields)
-    lines = "".join(f"{each}\r\n" for each in told)
+    headers = ("Host: 127.0.0.1", f"Content-Length: {len(body)}", *fields)
+    lines = "".join(f"{each}\r\n" for each in headers)
     return f"POST {_TOPIC}/publish HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
@@ -68,7 +68,7 @@ _UNREAD = "200 KB of requests, and read nothing"
 _HALF = "half a head"
 _NO_BODY = "a body that never comes"
 _HELD = frozenset((_UNREAD, _HALF, _NO_BODY))
-"""What is not answered at once: the stranger holds the connection for a while."""
+"""Kinds that are not answered at once: the stranger holds the connection for a while."""
 
 KINDS: Mapping[str, Callable[[int], bytes]] = {
     "paths of ://": lambda n: _get(f"/@{n}{_PATH}"),
@@ -87,14 +87,14 @@ KINDS: Mapping[str, Callable[[int], bytes]] = {
     _HALF: lambda _: _get("/v1/namespaces")[:-2],
     _UNREAD: lambda _: _PIPELINED,
 }
-"""What is sent, by its number, where nobody is asked who calls."""
+"""Requests, by their number, without authentication."""
 KINDS_OF_CALLERS: Mapping[str, Callable[[int], bytes]] = {
     "no credentials": lambda n: _get(f"{_TOPIC}?{n}"),
     "wrong tokens": lambda n: _get(_TOPIC, f"Authorization: Bearer tms_{n:012}_{'a' * 43}"),
     "wrong passwords": lambda n: _get(_TOPIC, _basic(n)),
     "credentials of 60 KB": lambda n: _get(_TOPIC, f"Authorization: Bearer {n}{_filled('a.')}"),
 }
-"""The same where callers have to say who they are."""
+"""The same with authentication."""
 
 
 def _strangers(kind: str, count: int, host: str, port: int) -> None:
@@ -114,7 +114,7 @@ class _Client:
     _connection: http.client.HTTPConnection | None = None
 
     def work_while(self, goes_on: Callable[[], bool]) -> None:
-        """Work, and begin to measure anew."""
+        """Work, with new measurements."""
         self.took_s, self.refused = [], 0
         bodies = itertools.cycle((("publish", b'{"messages": ["x"]}'), ("poll", b'{"limit": 10}')))
         for verb, body in bodies:
@@ -127,13 +127,13 @@ class _Client:
             self.took_s.append(time.perf_counter() - started)
 
     def create_topic(self) -> None:
-        """Have something to publish to."""
+        """Create the topic to publish to."""
         if not self._is_answered("PUT", _TOPIC, b"{}"):
             raise RuntimeError("the topic could not be created")
 
     @property
     def p99_ms(self) -> float:
-        """The time in which 99 of 100 answers came, in ms."""
+        """The 99th percentile of the latency, in ms."""
         return 1000 * sorted(self.took_s)[int(0.99 * (len(self.took_s) - 1))]
 
     def _is_answered(self, method: str, path: str, body: bytes) -> bool:
@@ -210,10 +210,10 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     passwords = folder / "passwords"
     passwords.write_text(f"bob:{hash_password('of bob')}\n", encoding="ascii")
     token, kept = new_token("root")
-    asked = ("--auth", "required", "--superusers", "root", "--auth-passwords", str(passwords))
-    known = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
+    flags = ("--auth", "required", "--superusers", "root", "--auth-passwords", str(passwords))
+    token_flags = ("--auth-tokens", f"{kept.id}:{kept.sha256.hex()}:root")
     audit = folder / "audit"
-    with tms_server(folder / "on", *asked, *known, "--audit-file", str(audit)) as server:
+    with tms_server(folder / "on", *flags, *token_flags, "--audit-file", str(audit)) as server:
         client = _Client(server.url, {"Authorization": f"Bearer {token}"})
         _measure("Strangers, auth required", server, client, KINDS_OF_CALLERS, is_quick=is_quick)
     print(f"The audit has {audit.stat().st_size / 1000:.0f} kB.")

@@ -1,10 +1,10 @@
-"""Prints figures, one a line, as a Markdown table that can be pasted into README."""
+"""Prints figures, one per line, as a Markdown table for the README."""
 
 from collections.abc import Sequence
 
 
 class Table:
-    """A title, a head, and rows that are printed as they come."""
+    """A title, a head, and rows that are printed at once."""
 
     def __init__(self, title: str, columns: Sequence[str]) -> None:
         """Print the title and the head."""
@@ -24,7 +24,7 @@ class Table:
 
 
 def rate(per_s: float) -> str:
-    """Return a rate or a count, short."""
+    """Return a rate or a count in short form."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if per_s >= 0.9995 * size:
             return f"{per_s / size:.3g} {unit}"
@@ -32,12 +32,12 @@ def rate(per_s: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """Return what `part` is of `whole`, in per cent."""
+    """Return `part` as a percentage of `whole`."""
     return f"{100 * part / whole:.0f} %"
 
 
 def times(mine: float, other: float) -> str:
-    """Return how many times `other` `mine` is."""
+    """Return `mine` as a multiple of `other`."""
     return f"{mine / other:.2f} x"
 
 

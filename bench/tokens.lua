@@ -1,4 +1,4 @@
--- Gives the headers of a request for each token of the file TOKENS, a line each; one without if none.
+-- Returns request headers for each token in the file TOKENS, one per line; headers without a token if there is none.
 
 local function headers_of(content_type)
   local all = {}

@@ -1,6 +1,6 @@
-"""Topics of a server under measurement: created, filled, and positions within them.
+"""Topics of a measured server: creates and fills them, and finds positions within them.
 
-Spoken over plain HTTP with Avro bodies, so that it is the same for TMS and for CDAP's server.
+It uses plain HTTP with Avro bodies, so that it is the same for TMS and for CDAP's server.
 """
 
 import http.client
@@ -50,7 +50,7 @@ class Topic:
 
 @contextmanager
 def connected(url: str) -> Iterator[http.client.HTTPConnection]:
-    """Give a connection to a server."""
+    """Yield a connection to a server."""
     with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
         yield connection
 
@@ -62,7 +62,7 @@ def ask(
     body: bytes,
     content_type: str = AVRO.content_type,
 ) -> bytes:
-    """Return what a request is answered. Raises `RuntimeError` unless its status is 200."""
+    """Return the answer to a request. Raises `RuntimeError` unless its status is 200."""
     connection.request(method, path, body, {"Content-Type": content_type} if body else {})
     answer = connection.getresponse()
     content = answer.read()
@@ -95,7 +95,7 @@ def _body_of(number: int, payload_bytes: int, *, is_keyed: bool) -> tuple[bytes,
 def fill(
     topics: Iterable[Topic], messages: int, payload_bytes: int = 100, *, is_keyed: bool = False
 ) -> tuple[int, int]:
-    """Publish `messages` to each of the topics, and return the first and last ms of doing so.
+    """Publish `messages` to each of the topics, and return the first and last ms of that.
 
     If `is_keyed`, each message has a key of 7 bytes and two headers.
     """
@@ -152,7 +152,7 @@ def starts(
 
 
 def last_id(topic: Topic, filled_ms: tuple[int, int], before: int) -> bytes:
-    """Return the id of the message that stands `before` messages before a topic's end."""
+    """Return the id of the message that is `before` messages before a topic's end."""
     with connected(topic.url) as connection:
         back_ms = 50
         while True:
@@ -163,7 +163,7 @@ def last_id(topic: Topic, filled_ms: tuple[int, int], before: int) -> bytes:
 
 
 def write_starts(file: Path, positions: Iterable[tuple[Topic, bytes]]) -> Path:
-    """Write positions as poll.lua reads them; an empty id is the topic's start."""
+    """Write positions for poll.lua; an empty id is the topic's start."""
     lines = (f"{topic.path} {start.hex()}\n" for topic, start in positions)
     file.write_text("".join(lines), encoding="utf-8")
     return file

@@ -1,6 +1,6 @@
 -- Runs one short transaction after another, each of four requests: start, publish one message of
--- BYTES bytes to TOPIC_PATH, can-commit, commit. With CAN_COMMIT=0 three, as a client does it that
--- has no changes to announce. One connection a thread, so each thread is a client.
+-- BYTES bytes to TOPIC_PATH, can-commit, commit. With CAN_COMMIT=0 three, like a client that has no
+-- changes to announce. One connection per thread, so each thread is a client.
 
 local bytes = tonumber(os.getenv("BYTES"))
 local topic = os.getenv("TOPIC_PATH")

@@ -1,7 +1,7 @@
-"""Transactions from 32 clients with fsync, and polls by a transaction beside plain ones.
+"""Transactions from 32 clients with fsync, and polls in a transaction compared with plain ones.
 
-A short transaction is four requests (start, one publish, can-commit, commit); three where there are
-no changes to announce, as our client does it; or one.
+A short transaction is four requests (start, one publish, can-commit, commit); three, like our
+client, if there are no changes to announce; or one.
 """
 
 import json

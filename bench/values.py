@@ -63,7 +63,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
 
 
 def _show(title: str, works: dict[str, Callable[[], object]]) -> None:
-    """Do works in turn, and print how long each takes."""
+    """Run the functions in turn, and print how long each takes."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(_PUBLISHES):
         for name, work in works.items():

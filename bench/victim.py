@@ -1,4 +1,4 @@
-"""A caller to whom others do harm: it works, measures, and notes each promise that is broken."""
+"""The victim of hostile callers: it works, measures, and records each broken promise."""
 
 import http.client
 import itertools
@@ -13,7 +13,7 @@ _OK = http.client.OK
 _TIMEOUT_S = 60.0
 _PAUSE_S = 0.05
 _REGISTER_S_MAX = 10.0
-"""How long a registration may take beside those that never end."""
+"""The time limit of a registration next to others that never end."""
 _ID_MAX = 2**31 - 1
 _NAMESPACE = "/v1/namespaces/default"
 _TOPIC = f"{_NAMESPACE}/topics/orders"
@@ -23,7 +23,7 @@ Answer = tuple[int, Any]
 
 
 class Caller:
-    """One connection to a server, kept."""
+    """One persistent connection to a server."""
 
     def __init__(self, url: str, token: str) -> None:
         self._address = urlsplit(url).netloc
@@ -31,9 +31,9 @@ class Caller:
         self._connection: http.client.HTTPConnection | None = None
 
     def ask(self, method: str, path: str, body: object = None) -> Answer:
-        """Return the status and what the answer says; 0 if there is none.
+        """Return the status and body of the answer; status 0 if there is none.
 
-        Asks once more if the connection had been closed while nothing was asked.
+        Repeats the request if the connection was closed while it was idle.
         """
         was_kept = self._connection is not None
         answer = self._asked(method, path, body)
@@ -46,26 +46,26 @@ class Caller:
         try:
             self._connection.request(method, path, content, self._headers)
             answer = self._connection.getresponse()
-            told = answer.read()
+            received = answer.read()
         except (OSError, http.client.HTTPException):
             self._connection.close()
             self._connection = None
             return 0, None
-        return answer.status, json.loads(told or b"null")
+        return answer.status, json.loads(received or b"null")
 
     def sure(self, method: str, path: str, body: object = None) -> Any:
-        """Return what the answer says. Raises `RuntimeError` if it is a refusal."""
-        status, told = self.ask(method, path, body)
+        """Return the body of the answer. Raises `RuntimeError` if it is a refusal."""
+        status, content = self.ask(method, path, body)
         if status != _OK:
-            raise RuntimeError(f"{method} {path[:80]}: {status} {told}")
-        return told
+            raise RuntimeError(f"{method} {path[:80]}: {status} {content}")
+        return content
 
 
 class Victim:
     """Publishes and polls, and registers schemas, each in a thread, one after the other."""
 
     def __init__(self, url: str, token: str) -> None:
-        """Have a topic to publish to."""
+        """Create a topic to publish to."""
         self._publishes, self._registers = Caller(url, token), Caller(url, token)
         self._sequences, self._schemas = itertools.count(1), itertools.count(1)
         self._after: str | None = None
@@ -74,11 +74,11 @@ class Victim:
         self.register_s: list[float] = []
         self.refused: list[str] = []
         self.broken: list[str] = []
-        """Promises that were not kept."""
+        """The broken promises."""
         self._publishes.sure("PUT", _TOPIC, {})
 
     def work_while(self, goes_on: Callable[[], bool]) -> None:
-        """Work, and begin to measure anew."""
+        """Work, with new measurements."""
         self.publish_s, self.register_s, self.refused = [], [], []
         ends = Event()
         registering = Thread(target=self._register_until, args=(ends,))
@@ -91,33 +91,33 @@ class Victim:
             registering.join()
 
     def _publish(self, number: int) -> None:
-        """Commit a sequence, at times again, at times with a transaction; and read all of it."""
+        """Commit a sequence, sometimes again or with a transaction; and read all of it."""
         body = {"topics": {"orders": [f"{number}"]}, "owner": _OWNER, "sequence": number}
         committed = [f"{number}"]
-        self._told(self._publishes, self.publish_s, "POST", f"{_NAMESPACE}/publish", body)
+        self._insisted(self._publishes, self.publish_s, "POST", f"{_NAMESPACE}/publish", body)
         if number % 5 == 0:
             path = f"{_NAMESPACE}/publish"
-            told = self._told(self._publishes, self.publish_s, "POST", path, body)
-            self._check(told["duplicate"] is True, f"sequence {number} was committed twice")
+            content = self._insisted(self._publishes, self.publish_s, "POST", path, body)
+            self._check(content["duplicate"] is True, f"sequence {number} was committed twice")
         if number % 5 == 1:
             is_kept = number % 10 == 1
             self._transact(f"in {number}", "commit" if is_kept else "invalidate")
             committed += [f"in {number}"] if is_kept else []
         start = {} if self._after is None else {"startFrom": self._after, "inclusive": False}
         path = f"{_TOPIC}/poll?isolation=committed"
-        polled = self._told(self._publishes, self.publish_s, "POST", path, start)
+        polled = self._insisted(self._publishes, self.publish_s, "POST", path, start)
         found = [message["payload"] for message in polled]
         self._check(found == committed, f"{committed} was committed, and {found} read")
         self._after = polled[-1]["id"] if polled else self._after
 
     def _transact(self, payload: str, end: str) -> None:
-        begun = self._told(
+        begun = self._insisted(
             self._publishes, self.publish_s, "POST", "/v1/transactions?codec=false", {}
         )
         name = begun["transaction_id"]
         body = {"messages": [payload], "transactionWritePointer": begun["write_pointer"]}
-        self._told(self._publishes, self.publish_s, "POST", f"{_TOPIC}/publish", body)
-        self._told(self._publishes, self.publish_s, "POST", f"/v1/transactions/{name}/{end}")
+        self._insisted(self._publishes, self.publish_s, "POST", f"{_TOPIC}/publish", body)
+        self._insisted(self._publishes, self.publish_s, "POST", f"/v1/transactions/{name}/{end}")
 
     def _register_until(self, ends: Event) -> None:
         while not ends.is_set():
@@ -127,27 +127,27 @@ class Victim:
         fields = [{"name": f"of_ann_{number}", "type": "string"}]
         schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
         path = f"/v1/registry/subjects/ann-{number}/versions"
-        told = self._told(self._registers, self.register_s, "POST", path, {"schema": schema})
-        took_s, found = self.register_s[-1], told["id"]
+        content = self._insisted(self._registers, self.register_s, "POST", path, {"schema": schema})
+        took_s, found = self.register_s[-1], content["id"]
         self._check(took_s < _REGISTER_S_MAX, f"schema {number} took {took_s:.0f} s")
         self._check(self._last_schema_id < found <= _ID_MAX, f"schema {number} has id {found}")
         self._last_schema_id = found
         path = f"/v1/registry/schemas/ids/{found}"
-        kept = self._told(self._registers, self.register_s, "GET", path)
+        kept = self._insisted(self._registers, self.register_s, "GET", path)
         is_same = json.loads(kept["schema"]) == json.loads(schema)
         self._check(is_same, f"schema {found} is not as it was registered")
 
-    def _told(
+    def _insisted(
         self, caller: Caller, took_s: list[float], method: str, path: str, body: object = None
     ) -> Any:
-        """Return what the answer says; ask again until it is none that refuses."""
+        """Return the body of the answer; repeat the request until it is not refused."""
         while True:
             begun = time.perf_counter()
-            status, told = caller.ask(method, path, body)
+            status, content = caller.ask(method, path, body)
             took_s.append(time.perf_counter() - begun)
             if status == _OK:
-                return told
-            self.refused.append(f"{method} {path[:80]}: {status} {json.dumps(told)[:200]}")
+                return content
+            self.refused.append(f"{method} {path[:80]}: {status} {json.dumps(content)[:200]}")
             if len(self.refused) > 1_000:
                 raise RuntimeError(f"refused for good: {self.refused[-1]}")
             time.sleep(_PAUSE_S)

@@ -1,9 +1,8 @@
 """Runs wrk, the load generator: some connections, some seconds.
 
-It has one thread, unless each connection is to have its own, because the script remembers what its
-client was answered. It keeps to one processor: at one connection it is a third of a figure whether
-client and server wake one another across processors, which the kernel decides differently for each
-server, and again and again.
+It has one thread, unless each connection needs its own because the script remembers its client's
+answers. It is pinned to one processor: with one connection, waking each other across processors
+costs client and server a third of a figure, and the kernel changes its choice all the time.
 
 wrk keeps each connection busy with one request after another, so latency is that under full load.
 """
@@ -19,16 +18,16 @@ _TIMEOUT_S = 30
 
 
 class NoWrk(Exception):
-    """Raised where wrk is not installed."""
+    """Raised if wrk is not installed."""
 
     def __init__(self) -> None:
-        """Say how to get it."""
+        """Say how to install it."""
         super().__init__("the load generator wrk is missing: apt-get install wrk")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of wrk measured."""
+    """The figures of one run of wrk."""
 
     seconds: float
     requests_per_s: float
@@ -37,7 +36,7 @@ class Run:
 
 
 def check_installed() -> None:
-    """Raise `NoWrk` where there is none."""
+    """Raise `NoWrk` if it is not installed."""
     if shutil.which("wrk") is None:
         raise NoWrk
 
@@ -51,7 +50,7 @@ def run(
     threads: int = 1,
     **variables: object,
 ) -> Run:
-    """Let wrk load the server at `url` as `script` says, with its `variables`.
+    """Load the server at `url` with wrk and a `script`, with its `variables`.
 
     Raises `RuntimeError` unless all requests were answered with 200.
     """

@@ -24,21 +24,23 @@ _LOOK_S = 0.2
 
 
 def main() -> None:
-    """Start, tell how to use it, and wait for Ctrl-C."""
+    """Start, print how to use it, and wait for Ctrl-C."""
     parser = argparse.ArgumentParser(prog="scripts/cluster", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("/tmp/tms-cluster"))
     parser.add_argument("--servers", type=int, default=3)
     parser.add_argument("--shards", type=int, default=6)
     parser.add_argument("--by", choices=("namespace", "topic"), default="namespace")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         try:
-            urls = _start(asked, stack)
+            urls = _start(options, stack)
         except CannotStart as error:
             sys.exit(str(error))
         tms = f"{Path(sys.executable).parent / 'tms'}"
-        print(f"{len(urls)} servers share {asked.shards} shards; logs are in {asked.folder}. Try:")
+        print(
+            f"{len(urls)} servers share {options.shards} shards; logs are in {options.folder}. Try:"
+        )
         print(f"  {tms} cluster --shards --url {urls[0]}")
         print(f"  {tms} topic create hello --url {urls[0]}")
         print(f"  {tms} publish hello world --url {urls[-1]}")
@@ -48,22 +50,22 @@ def main() -> None:
             time.sleep(1)
 
 
-def _start(asked: argparse.Namespace, stack: ExitStack) -> list[str]:
+def _start(options: argparse.Namespace, stack: ExitStack) -> list[str]:
     """Start everything, and return the servers' URLs; the stack ends it."""
-    folder: Path = asked.folder
+    folder: Path = options.folder
     store = hbase.start(folder / "hbase")
     stack.callback(store.stop)
     metadata = zookeeper.start(folder / "zookeeper")
     stack.callback(metadata.stop)
     url = f"hbase://{store.gateway}/tms"
-    shards = ("--shards", str(asked.shards), "--shard-by", asked.by)
+    shards = ("--shards", str(options.shards), "--shard-by", options.by)
     made = subprocess.run(
         (*_TMS, "init", "--store", url, "--admin", store.admin, *shards), check=False
     )
     if made.returncode:
         raise CannotStart("`tms init` has failed; its message is above")
     urls, servers = [], []
-    for number, port in enumerate(free_ports(asked.servers), 1):
+    for number, port in enumerate(free_ports(options.servers), 1):
         address = f"{HOST}:{port}"
         log = stack.enter_context((folder / f"server-{number}.log").open("w"))
         flags = ("--listen", address, "--advertise", f"http://{address}", "--lease-s", "3")
@@ -91,7 +93,7 @@ def _until_ready(url: str, server: "subprocess.Popen[bytes]") -> None:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """Stop one server in order, or else kill it."""
+    """Stop one server in order, or kill it if it does not stop."""
     server.terminate()
     try:
         server.wait(_STOP_S_MAX)

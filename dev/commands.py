@@ -1,4 +1,4 @@
-"""What `dev/zookeeper/start` and its kin are asked on the command line."""
+"""The command line of `dev/zookeeper/start` and the similar programs."""
 
 import argparse
 import shutil
@@ -10,7 +10,7 @@ from dev.processes import CannotStart, Servers, load
 
 
 def main(name: str, start: Callable[[Path, argparse.Namespace], Servers], scheme: str) -> None:
-    """Start servers with `start`, or stop them, and say how they are used."""
+    """Start servers with `start`, or stop them, and print how to use them."""
     parser = argparse.ArgumentParser(
         prog=f"dev/{name}", description=f"Run {name} on this machine, for experiments."
     )
@@ -22,19 +22,19 @@ def main(name: str, start: Callable[[Path, argparse.Namespace], Servers], scheme
         "--members", type=int, default=1, help="number of servers: 1, or 3 for an ensemble"
     )
     stopping.add_argument("--remove", action="store_true", help="also remove the folder")
-    asked = parser.parse_args()
-    if asked.verb == "start":
+    arguments = parser.parse_args()
+    if arguments.verb == "start":
         try:
-            servers = start(asked.folder, asked)
+            servers = start(arguments.folder, arguments)
         except CannotStart as error:
             sys.exit(str(error))
         print(f"{name} is running; its logs are in {servers.folder}/logs. Its URL for TMS:")
         print(f"  {scheme}://{servers.addresses}/tms")
         return
-    found = load(asked.folder, Servers)
+    found = load(arguments.folder, Servers)
     if found is None:
-        print(f"No servers are running in {asked.folder}.")
+        print(f"No servers are running in {arguments.folder}.")
     else:
         found.stop()
-    if asked.remove:
-        shutil.rmtree(asked.folder, ignore_errors=True)
+    if arguments.remove:
+        shutil.rmtree(arguments.folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The jars of HBase and ZooKeeper, from Maven (dev/hbase/pom.xml): downloaded once."""
+"""The jars of HBase and ZooKeeper, downloaded once with Maven (dev/hbase/pom.xml)."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ DOWNLOAD_S_MAX = 900
 
 
 def class_path() -> str:
-    """Return the jars, from Maven; the first time it downloads them. Raises `CannotStart`."""
+    """Return the jars; Maven downloads them the first time. Raises `CannotStart`."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if missing:
         raise CannotStart(

@@ -1,8 +1,8 @@
-"""Prints the part of requirements.lock that pins what a report of pip would install.
+"""Prints the part of requirements.lock that pins the packages in a report of pip.
 
     python dev/locked.py REPORT.json
 
-Fails if a package is not in the lock, or there in another version.
+Fails if a package is not in the lock, or has another version there.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Servers on this machine that outlive the program that starts them, for tests and for trying.
+"""Servers on this machine that outlive the program that starts them, for tests and experiments.
 
-`FOLDER/servers.json` names each process by its id; stopping ends those and no others. Each has its
-log in `FOLDER/logs`, and its command line names the folder: so it is told from another process
-that got its number.
+`FOLDER/servers.json` has the id of each process; stopping ends those and no others. Each has its
+log in `FOLDER/logs`. Its command line names the folder, which distinguishes it from another process
+with the same id.
 """
 
 import atexit
@@ -21,9 +21,9 @@ HOST = "127.0.0.1"
 STATE = "servers.json"
 STOP_S_MAX = 20
 _PORTS = range(20_000, 32_000)
-"""Below those that systems give to whoever asks for any (32768 and more, or 49152)."""
+"""Below the ports that systems assign to requests for any port (from 32768 or 49152)."""
 _held: list[socket.socket] = []
-"""The UDP ports of the same numbers. No server uses them, so they say what has been given."""
+"""UDP sockets on the same ports. No server uses UDP, so they mark the ports that are taken."""
 _LOG_LINES = 15
 _LOOKS = 10
 
@@ -32,7 +32,7 @@ Kind = TypeVar("Kind", bound="Servers")
 
 
 class CannotStart(Exception):
-    """Raised when servers cannot be started; its text says what to do."""
+    """Raised if servers cannot be started; its text says what to do."""
 
 
 @dataclass
@@ -41,13 +41,13 @@ class Servers:
 
     folder: str
     ports: dict[str, int] = field(default_factory=dict)
-    """Where clients reach each, by the process's name."""
+    """The ports for clients, by the process's name."""
     commands: dict[str, list[str]] = field(default_factory=dict)
     pids: dict[str, int] = field(default_factory=dict)
 
     @property
     def addresses(self) -> str:
-        """HOST:PORT of each, as clients take them."""
+        """HOST:PORT of each, in the form for clients."""
         return ",".join(f"{HOST}:{port}" for port in self.ports.values())
 
     def start(self, name: str) -> None:
@@ -69,7 +69,7 @@ class Servers:
         self._save()
 
     def start_all(self) -> None:
-        """Start all processes. Where that fails, none is left running."""
+        """Start all processes. If that fails, none is left running."""
         try:
             for name in self.commands:
                 self.start(name)
@@ -90,11 +90,11 @@ class Servers:
             time.sleep(0.02)
 
     def pause(self, name: str) -> None:
-        """Stop one process where it is, as a machine that hangs."""
+        """Suspend one process, like a machine that hangs."""
         os.kill(self.pids[name], signal.SIGSTOP)
 
     def resume(self, name: str) -> None:
-        """Let a paused process go on."""
+        """Resume a suspended process."""
         os.kill(self.pids[name], signal.SIGCONT)
 
     def stop(self) -> None:
@@ -104,11 +104,11 @@ class Servers:
         Path(self.folder, STATE).unlink(missing_ok=True)
 
     def running(self) -> dict[str, int]:
-        """Return the processes that run."""
+        """Return the running processes."""
         return {name: pid for name, pid in self.pids.items() if self._is_ours(pid)}
 
     def check_running(self) -> None:
-        """Raise `CannotStart` where one of those started runs no more, with what it said last."""
+        """Raise `CannotStart`, with the end of its log, if a started process no longer runs."""
         for name in set(self.pids) - set(self.running()):
             raise CannotStart(f"{self.end_of_log(name)}\n{name} ended.")
 
@@ -122,17 +122,17 @@ class Servers:
         return Path(self.folder, "logs", f"{name}.log")
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether `pid` runs, and is one of these rather than another that got its number."""
+        """Whether `pid` runs, and is one of these and not another process with that id."""
         for _ in range(_LOOKS):
-            with suppress(ChildProcessError):  # not our child: then it is no zombie of ours either
-                os.waitpid(pid, os.WNOHANG)  # at each look: it may end between two
+            with suppress(ChildProcessError):  # not our child, so it cannot be our zombie
+                os.waitpid(pid, os.WNOHANG)  # each time: it may have ended since the last one
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:
                 return False
             if command:
                 return self.folder.encode() in command
-            time.sleep(0.01)  # it has just been started, or is ending and its parent has not seen
+            time.sleep(0.01)  # it was just started, or is a zombie of another parent
         return False
 
     def _save(self) -> None:
@@ -140,7 +140,7 @@ class Servers:
 
 
 def load(folder: Path, kind: type[Kind]) -> Kind | None:
-    """Return the servers of `folder`, None where none were started."""
+    """Return the servers of `folder`, None if none were started."""
     try:
         return kind(**json.loads((folder / STATE).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -148,7 +148,7 @@ def load(folder: Path, kind: type[Kind]) -> Kind | None:
 
 
 def check_none_run(folder: Path) -> None:
-    """Raise `CannotStart` where servers of `folder` run."""
+    """Raise `CannotStart` if servers of `folder` run."""
     before = load(folder, Servers)
     if before is not None and before.running():
         raise CannotStart(
@@ -157,10 +157,10 @@ def check_none_run(folder: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on. Nobody else is given them while this process runs.
+    """Return free ports, which stay reserved while this process runs.
 
-    The system gives them to nobody who asks for any port, and this function to no other process.
-    Raises `CannotStart` where there are not so many.
+    The system does not assign them to requests for any port, and this function returns them to no
+    other process. Raises `CannotStart` if there are too few.
     """
     return [_held_port() for _ in range(count)]
 

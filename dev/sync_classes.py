@@ -1,4 +1,4 @@
-"""The classes of the client for threads, and what they have otherwise than by the rules."""
+"""The classes of the client for threads, and their exceptions to the rules of `sync_client`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,20 +8,20 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A class that is made, and the function beside it."""
+    """A generated class, and the function in its file."""
 
     source: str
-    """The module that it is made from."""
+    """The module from which it is generated."""
     module: str
     name: str
     attribute: str
-    """What the asynchronous object is called in it."""
+    """The name of its attribute with the asynchronous object."""
     through: str = "bridge"
     function: str = ""
 
     @property
     def path(self) -> Path:
-        """The file that has it."""
+        """Its file."""
         return path_of(self.module)
 
 
@@ -72,7 +72,7 @@ SERVERS_ONLY = "caller"
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A body, and what the docstring says besides."""
+    """A body, and an addition to the docstring."""
 
     body: str
     also: str = ""
@@ -227,7 +227,7 @@ HOMES = {
     "run_in_thread": "tms.client.topics.subscription_loop",
     **{made.name: made.module for made in MADE},
 }
-"""Where what the made files name is from, if their sources do not import it."""
+"""The modules of names in the generated files that their sources do not import."""
 
 
 def path_of(module: str) -> Path:

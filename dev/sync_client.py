@@ -1,20 +1,20 @@
-"""Makes the client for threads from the client for asyncio: `python -m dev.sync_client`.
+"""Generates the client for threads from the client for asyncio: `python -m dev.sync_client`.
 
-The files it writes are committed, so that people, editors and type checkers read them as any other;
-`tests/client/test_sync_client.py` compares them with what this makes. The rules, by which a class
-`AsyncX` of `sync_classes.py` becomes `X`, which has an `AsyncX` and calls it in an event loop of a
-thread (`Bridge`):
+The files are committed, so that people, editors and type checkers read them like any other;
+`tests/client/test_sync_client.py` compares them with the output of this program. A class `AsyncX`
+of `sync_classes.py` becomes `X`, which has an `AsyncX` and calls it in the event loop of a thread
+(`Bridge`). The rules:
 
-- Signatures stay, but for their types: `AsyncY` is `Y`.
-  A parameter `caller` goes: it is for servers.
-- A coroutine function is called in the loop. A method that gives messages one by one has a sibling
-  named `…_runs`, which gives them in runs: this is called, so that the loop is asked once a run. A
-  property or another method is asked at once; an `AsyncY` that it returns is put into a `Y`.
-- A method that takes a coroutine function is written out without `async` and `await`.
-- What is private, a sibling `…_runs` and what `LEFT_OUT` names is left out.
-- `OWN` has what threads need otherwise: bodies, and what their docstrings say besides.
-- Docstrings are those of the asynchronous methods without `await`, "tasks" being "threads".
-  `SENTENCES` has those that are true of one of the two only.
+- Signatures stay the same, except that `AsyncY` becomes `Y`, and that a parameter `caller`, which
+  is for servers, is dropped.
+- A coroutine function is called in the loop. A method that yields single messages has a sibling
+  named `…_runs`, which yields runs of them: this is called, so that the loop is used once per run.
+  A property or another method is called directly; an `AsyncY` that it returns is wrapped in a `Y`.
+- A method that takes a coroutine function is copied without `async` and `await`.
+- Private names, siblings `…_runs` and the names in `LEFT_OUT` are omitted.
+- `OWN` has the exceptions for threads: bodies, and additions to docstrings.
+- Docstrings are those of the asynchronous methods without `await`, and with "threads" for "tasks".
+  `SENTENCES` has sentences that are true for only one of the two.
 """
 
 import ast
@@ -53,13 +53,13 @@ WORDS = {
 
 
 def main() -> None:
-    """Write all files anew."""
+    """Write all files again."""
     for made in MADE:
         made.path.write_text(text_of(made), encoding="utf-8")
 
 
 def text_of(made: Made) -> str:
-    """Return what the file of a class is to be."""
+    """Return the text of a class's file."""
     source = ast.parse(path_of(made.source).read_text(encoding="utf-8"))
     body: list[ast.stmt] = [_class_of(made, source)]
     body += [
@@ -143,7 +143,7 @@ def _init_of(made: Made) -> ast.stmt:
 
 
 def _function_of(made: Made, function: Function, name: str) -> ast.FunctionDef:
-    """Return what `name`, a function or a method of a class, is for threads."""
+    """Return the version for threads of `name`, a function or a method of a class."""
     own = OWN.get(name, Own(""))
     if own.body:
         rest = ast.parse(cleandoc(own.body)).body
@@ -177,7 +177,7 @@ def _call_of(made: Made, method: Function) -> str:
 
 
 def _arguments(method: Function) -> list[str]:
-    """Return how a method hands its arguments on."""
+    """Return the arguments of a method in the form of a call."""
     taken = method.args
     positional = [each.arg for each in (*taken.posonlyargs, *taken.args) if each.arg != "self"]
     named = [f"{each.arg}={each.arg}" for each in taken.kwonlyargs if each.arg != SERVERS_ONLY]
@@ -200,7 +200,7 @@ def _plain(function: Function, body: list[ast.stmt]) -> ast.FunctionDef:
 
 
 class _PlainTypes(ast.NodeTransformer):
-    """Types of the client for asyncio become those of the one for threads."""
+    """Converts types of the client for asyncio to those of the client for threads."""
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         plain = node.id.removeprefix("Async")
@@ -215,7 +215,7 @@ class _PlainTypes(ast.NodeTransformer):
 
 
 class _WithoutAwait(_PlainTypes):
-    """The body of a coroutine function becomes that of a function."""
+    """Converts the body of a coroutine function to that of a function."""
 
     def visit_Await(self, node: ast.Await) -> ast.AST:
         found: ast.AST = self.visit(node.value)
@@ -229,7 +229,7 @@ class _WithoutAwait(_PlainTypes):
 
 
 def _doc(node: Function | ast.ClassDef, depth: int, also: str = "") -> ast.Expr:
-    """Return the docstring of a function or class as threads read it."""
+    """Return the docstring of a function or class for threads."""
     margin = " " * 4 * depth
     paragraphs = cleandoc(f"{ast.get_docstring(node)}\n\n{also}").split("\n\n")
     told = [_for_threads(each, LINE_CHARS_MAX - len(margin)) for each in paragraphs]

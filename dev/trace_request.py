@@ -1,8 +1,8 @@
-"""Prints which files of ours a request passes in a server that is alone, and how often.
+"""Prints the files of ours that a request passes in a standalone server, and how often.
 
 The server runs in this process, in memory and without access control. Each request was sent before,
-so what is kept for requests that are repeated is there. Of several tries that with the fewest files
-is printed, because timers of the server may fire in between. Worker processes are not traced.
+so caches of repeated requests are filled. The try with the fewest files is printed, because timers
+of the server may fire during a request. Worker processes are not traced.
 """
 
 import http.client
@@ -39,7 +39,7 @@ class Trace:
         self._calls: Counter[str] | None = None
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        """Count a call. Fulfils the profile function of `sys.setprofile`."""
+        """Count a call, as the profile function of `sys.setprofile`."""
         calls = self._calls
         if calls is not None and event == "call":
             place = frame.f_code.co_filename.removeprefix(ROOT)
@@ -47,7 +47,7 @@ class Trace:
                 calls[place] += 1
 
     def of(self, send: Callable[[Ask], None], ask: Ask) -> Counter[str]:
-        """Return the calls while `send` asks, in all threads, in the order of the first ones."""
+        """Return the calls during `send`, in all threads, in the order of the first ones."""
         calls = self._calls = Counter()
         send(ask)
         self._calls = None
@@ -92,7 +92,7 @@ REQUESTS = {
 
 
 def asking(url: str) -> Ask:
-    """Return what sends a request over one connection and returns its JSON."""
+    """Return a function that sends requests over one connection and returns their JSON."""
     connection = http.client.HTTPConnection(urlsplit(url).netloc)
 
     def ask(method: str, path: str, body: object) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def asking(url: str) -> Ask:
 
 
 def trace_all(trace: Trace, url: str) -> None:
-    """Send each request until it is warm, and once more while its calls are counted."""
+    """Send each request until caches are warm, and once more while its calls are counted."""
     try:
         ask = asking(url)
         ask("PUT", TOPIC, {})

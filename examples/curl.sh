@@ -7,7 +7,7 @@ server=${TMS_URL:-http://127.0.0.1:11015}
 topics=$server/v1/namespaces/default/topics
 topic=$topics/example-$$-$RANDOM
 
-# call METHOD URL [BODY]: prints the answer; ends the script, having printed the error, where it fails.
+# call METHOD URL [BODY]: prints the answer; on failure prints the error and ends the script.
 call() {
   curl --silent --show-error --fail-with-body --request "$1" "$2" \
     --header 'Content-Type: application/json' ${3:+--data "$3"}
@@ -17,13 +17,13 @@ echo "create, with a time to live of an hour"
 call PUT "$topic" '{"ttl": 3600, "owner": "curl.sh"}'
 trap 'call DELETE "$topic"' EXIT
 
-echo "publish text, and bytes that are no text as base64"
+echo "publish text, and bytes that are not text as base64"
 call POST "$topic/publish" '{"messages": ["text", {"base64": "/wA="}]}'
 
 echo "poll everything:"
 call POST "$topic/poll" '{}' && echo
 
-echo "poll the first one only, then what is behind it:"
+echo "poll only the first message, then those after it:"
 first=$(call POST "$topic/poll" '{"limit": 1}')
 echo "$first"
 id=$(sed 's/.*"id":"\([0-9a-f]*\)".*/\1/' <<<"$first")

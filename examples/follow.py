@@ -1,9 +1,8 @@
-"""Print a topic's messages as they come, and go on where it stopped when it is run again.
+"""Print a topic's messages as they arrive, and continue where it stopped when it is run again.
 
-It keeps its position itself, in a file; a subscription (`topic.subscription`) is one that the
-server keeps, and that moves with a transaction. It writes the
-position after it has dealt with a message: should it crash in between, it deals with that message
-once more.
+It keeps its position itself, in a file. The alternative is a subscription (`topic.subscription`),
+which the server keeps, and which moves with a transaction. The position is written after a message
+was processed, so after a crash in between, that message is processed again.
 
     python examples/follow.py orders            in one terminal
     tms publish orders "hello"                  in another
@@ -19,7 +18,7 @@ URL = os.environ.get("TMS_URL", "http://127.0.0.1:11015")
 
 
 def follow(topic: tms.Topic, position: Path) -> None:
-    """Print what comes, for ever, and keep the id of the last message in the file `position`."""
+    """Print messages for ever, and keep the id of the last one in the file `position`."""
     after = position.read_text() if position.exists() else None
     for message in topic.follow(after=after):
         print(message.payload.decode(errors="replace"), flush=True)

@@ -24,7 +24,7 @@ _here = threading.local()
 
 
 def connection() -> psycopg.Connection[tuple[str]]:
-    """Return the connection of the thread that works."""
+    """Return the current thread's connection."""
     if not hasattr(_here, "connection"):
         _here.connection = psycopg.connect(DATABASE)
     found: psycopg.Connection[tuple[str]] = _here.connection
@@ -32,7 +32,7 @@ def connection() -> psycopg.Connection[tuple[str]]:
 
 
 def recover(client: tms.Client, name: str) -> None:
-    """End what a crash of this program left prepared, as a worker does by itself."""
+    """End transactions that a crash left prepared, as a worker does by itself."""
     with psycopg.connect(DATABASE) as rows:
         part = PostgresqlParticipant(rows, name)
         while part.recover(client.transactions).in_progress:
@@ -40,7 +40,7 @@ def recover(client: tms.Client, name: str) -> None:
 
 
 def work_in_threads(client: tms.Client, orders: str, bills: str) -> None:
-    """Bill each order by two threads; every third attempt fails at first."""
+    """Bill orders in two threads; every third attempt fails at first."""
     billing, billed = client.topic(orders).group("billing"), client.topic(bills)
     done = threading.Semaphore(0)
 
@@ -66,7 +66,7 @@ def work_in_threads(client: tms.Client, orders: str, bills: str) -> None:
 
 
 async def work_in_asyncio(orders: str, bills: str) -> None:
-    """Bill each order in a loop of asyncio, with a connection of asyncio."""
+    """Bill orders in an asyncio loop, with an asyncio connection."""
     async with (
         await tms.aio.connect(URL) as client,
         await psycopg.AsyncConnection.connect(DATABASE) as rows,
@@ -85,7 +85,7 @@ async def work_in_asyncio(orders: str, bills: str) -> None:
 
 
 def show(client: tms.Client, orders: str, bills: str) -> None:
-    """Print what is there once, and once only."""
+    """Show that each order is billed exactly once."""
     with psycopg.connect(DATABASE) as rows:
         found = rows.execute("SELECT name FROM example_bills ORDER BY name").fetchall()
         rows.execute("DELETE FROM example_bills")

@@ -1,11 +1,11 @@
-"""Copy the log of schemas to the TMS of a second site, and go on as it grows.
+"""Copy the schema log to the TMS of a second site, and continue as it grows.
 
     python examples/mirror_schemas.py http://FIRST:11015 http://SECOND:11015
 
-The position in the first log is kept in a file, and written after the copy has what was read:
-should this end in between, the copy gets some messages twice, which its readers pass over. Topics
-of the service are written by its parts alone, so this names the registry as its part. Where users
-are asked who they are, set TMS_TOKEN to a token whose principal may write system:_schemas.
+The position in the first log is kept in a file, and written after the messages are copied. If this
+program ends in between, the copy gets some messages twice, which its readers ignore. Only the parts
+of the service write its topics, so this program names the registry as its part. With
+authentication, set TMS_TOKEN to a token whose principal may write system:_schemas.
 """
 
 import json
@@ -25,7 +25,7 @@ NOT_FOUND = 404
 
 
 def mirror(first: str, second: str, position: Path) -> None:
-    """Copy what is behind the position, and what comes, until Ctrl-C."""
+    """Copy messages after the position, and new ones, until Ctrl-C."""
     try:
         ask("GET", f"{second}{LOG}")
     except HTTPError as error:

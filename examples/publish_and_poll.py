@@ -1,4 +1,4 @@
-"""Publish some messages, read them all, then read only what came after.
+"""Publish some messages, read them all, then read only the ones published after that.
 
 Start a server with scripts/run, then: python examples/publish_and_poll.py
 """
@@ -12,7 +12,7 @@ URL = os.environ.get("TMS_URL", "http://127.0.0.1:11015")
 
 
 def main() -> None:
-    """Run the example on a topic of its own, and delete that."""
+    """Run the example on a topic of its own, and delete it."""
     with tms.connect(URL) as client:
         topic = client.topic(f"example-{uuid.uuid4().hex}")
         topic.create(ttl=3600)

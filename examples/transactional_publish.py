@@ -1,4 +1,4 @@
-"""Publish to two topics in one transaction, and take both back when something fails.
+"""Publish to two topics in one transaction, which is rolled back if something fails.
 
 Start a server with scripts/run, then: python examples/transactional_publish.py
 """
@@ -19,7 +19,7 @@ def transfer(
     order: bytes,
     check: Callable[[], None],
 ) -> None:
-    """Publish an order to both topics, or to none that a reader of what is committed sees."""
+    """Publish an order to both topics; readers of committed messages see both or none."""
     try:
         with client.transaction() as tx:
             paid.publish(order, tx)
@@ -30,7 +30,7 @@ def transfer(
 
 
 def committed(topic: tms.Topic) -> list[str]:
-    """Return what is committed."""
+    """Return the committed messages."""
     return [message.payload.decode() for message in topic.poll(committed=True)]
 
 

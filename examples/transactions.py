@@ -1,8 +1,8 @@
-"""Take orders from a topic, keep them in SQLite and bill them: each once, whatever fails.
+"""Take orders from a topic, store them in SQLite and bill them: each once, whatever fails.
 
 Start a server with scripts/run, then: python examples/transactions.py
 
-The row, the bill and the position in the topic are of one transaction: all are kept, or none.
+The row, the bill and the position in the topic belong to one transaction: all are kept, or none.
 """
 
 import os
@@ -36,18 +36,18 @@ def main() -> None:
 def bill_all(
     client: tms.Client, orders: tms.Topic, bills: tms.Topic, shop: sqlite3.Connection
 ) -> None:
-    """Publish three orders, and bill them, though the first attempt at the second one fails."""
+    """Publish three orders, and bill them, although the first attempt at the second one fails."""
     shop.execute("CREATE TABLE billed (item TEXT)")
     part = SqliteParticipant(shop)
-    part.recover(client.transactions)  # what a crash of an earlier run has left
+    part.recover(client.transactions)  # transactions that a crash of an earlier run left prepared
     billing = orders.subscription("billing")
     billing.create()
     fails_at = {b"jam"}
 
-    # Published again after a doubt, these would still be there once.
-    wanted = {orders.name: [b"bread", b"jam", b"tea"]}
+    # If the outcome is unknown, publishing them again does not duplicate them.
+    publications = {orders.name: [b"bread", b"jam", b"tea"]}
     for _ in range(2):
-        done = client.publish_all(wanted, owner=orders.name, sequence=1)
+        done = client.publish_all(publications, owner=orders.name, sequence=1)
         print("published before" if done.is_duplicate else "published")
 
     def bill_next(tx: tms.TransactionContext) -> bool:

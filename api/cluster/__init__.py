@@ -1,1 +1,1 @@
-"""A server of a cluster: it answers itself while it leads, and forwards else."""
+"""A server of a cluster: it answers requests while it leads, and otherwise forwards them."""

@@ -1,7 +1,7 @@
-"""Breaks off what is done for a request once it is of no use, whatever that waits for.
+"""Breaks off the work on a request that is no longer of use, whatever it waits for.
 
-It is so if its client is gone, if who asked may not go on, or if somebody else says so. The task
-that does it is cancelled then, and an error says why, as `asyncio.timeout` does it.
+That is so if its client is gone, if its caller lost the permission, or if `break_off` is called.
+Then its task is cancelled, and an error says why, as with `asyncio.timeout`.
 """
 
 import asyncio
@@ -35,9 +35,9 @@ class BreakOff:
         check_s: float,
         at_end_of_side: bool,
     ) -> None:
-        """Be among `at_work` meanwhile. Each `check_s` it is asked whether who asked may go on.
+        """Join `at_work` in the meantime. Each `check_s` the caller's permission is checked.
 
-        `at_end_of_side`: a client that has only ended its side is gone too.
+        With `at_end_of_side`, a client that has only ended its side counts as gone too.
         """
         self._exchange = exchange
         self._at_work = at_work
@@ -51,7 +51,7 @@ class BreakOff:
         self._checking: asyncio.Task[None] | None = None
 
     def break_off(self, error: Exception) -> None:
-        """Have the context raise `error`. Not to be called by the task itself."""
+        """Make the context raise `error`. Not to be called by the task itself."""
         if self._error is None and self._task is not None:
             self._error = error
             self._task.cancel()
@@ -86,7 +86,7 @@ class BreakOff:
             if task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
                 raise error from None
         finally:
-            del error  # which keeps this frame
+            del error  # it keeps this frame
 
     @property
     def _is_gone(self) -> bool:

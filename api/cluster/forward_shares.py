@@ -1,9 +1,9 @@
-"""The share of each caller in the requests that may be on their way to one other server.
+"""The share of each caller in the requests that are forwarded to one other server.
 
-1. There are at most `FORWARDED_MAX`. Of these one caller may have all except a reserve of a tenth
-   (`tms.core.runtime.shares`), so nobody can stop what others ask for.
-2. A request that finds no room waits for `WAIT_S_MAX` at most. If some becomes free, that caller is
-   served who was served longest ago, each in the order of its requests.
+1. At most `FORWARDED_MAX` are under way. One caller may have all of these except a reserve of a
+   tenth (`tms.core.runtime.shares`), so that no caller can block the others.
+2. A request that finds no room waits for at most `WAIT_S_MAX`. When room becomes free, the caller
+   served longest ago is next, each in the order of its requests.
 
 Used from the event loop's thread alone.
 """
@@ -19,19 +19,19 @@ WAIT_S_MAX = 5.0
 
 
 class ForwardShares:
-    """The requests on their way to one other server."""
+    """The requests that are forwarded to one other server."""
 
     def __init__(self) -> None:
         self._shares = Shares(FORWARDED_MAX)
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By caller; whoever was served last is last."""
+        """By caller; the one served last is last."""
 
     async def enter(self, sharer: str) -> None:
-        """Count a request of a caller in, once there is room; it needs a task.
+        """Count a request of a caller, once there is room; it needs a task.
 
-        Raises `TooManyConnections` if there is none in time. `leave` follows if this returns.
+        Raises `TooManyConnections` if there is none in time. If it returns, call `leave` later.
         """
-        if self._shares.room(sharer) > 0:  # who waits has none
+        if self._shares.room(sharer) > 0:  # a caller with waiting requests has none
             self._shares.add(sharer)
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -49,7 +49,7 @@ class ForwardShares:
             raise
 
     def leave(self, sharer: str) -> None:
-        """Count a request out, and let those in for which there is room now."""
+        """Stop counting a request, and admit those for which there is room now."""
         self._shares.add(sharer, -1)
         if self._waiting:
             self._let_in()
@@ -59,7 +59,7 @@ class ForwardShares:
             if self._shares.used >= self._shares.bound:
                 return
             waiters = self._waiting[sharer]
-            while waiters and waiters[0].done():  # it was given up, and says so in its turn
+            while waiters and waiters[0].done():  # it was cancelled, and ends in its own turn
                 waiters.popleft()
             if waiters and self._shares.room(sharer) > 0:
                 self._shares.add(sharer)

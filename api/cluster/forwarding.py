@@ -1,14 +1,18 @@
 """Forwards requests to the leader of the cluster, bodies streamed both ways.
 
 The answer has the header `TMS-Forwarded-By` with the number of the server that forwarded it, and
-`TMS-Leader` with the leader's address. A request that was forwarded once is not forwarded again:
-whoever is asked so and does not lead, answers 503 `no_leader`, as where no leader is known or it
-takes no connection: then nothing was done. So it is where the leader does not take what this server
-seals: that is never told to the client as if its own credentials were wrong. Where the connection
-to it breaks later, or another server comes to lead before the answer, that is 504
-`outcome_unknown`, unless the leader has not all that it needs to carry the request out, which is
-503 too; within the answer's body the client's connection is cut. So it is for whatever
-the connection to the leader raises; the errors of the client's own side pass as they are.
+`TMS-Leader` with the leader's address. The errors are:
+
+- 503 `no_leader`, with nothing done: no leader is known; it accepts no connection; it did not get
+  the whole request; the request was forwarded to a server that does not lead, which does not
+  forward it again; or it refuses the seals of this server, which the client must not take for a
+  refusal of its own credentials.
+- 504 `outcome_unknown`: the connection to the leader breaks later, or another server becomes the
+  leader before the answer.
+- Within the answer's body, the client's connection is cut.
+
+Any error of the connection to the leader becomes one of these. Errors of the client's own side
+are passed on unchanged.
 """
 
 import asyncio
@@ -41,9 +45,9 @@ from tms.security.forwards import HEADER as SEALED
 _is_target = re.compile(rb"[!-~]+").fullmatch
 Headers = list[tuple[bytes, bytes]]
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
-"""Is given the headers of an answer, names in lower case, before that is passed on."""
+"""Gets the headers of an answer, names in lower case, before the answer is passed on."""
 _KEPT_BYTES_MAX = 64 * 1024
-"""A body that is kept until the other server has taken the seal, if its boot is not known."""
+"""A body up to this size is kept until a server whose boot is unknown accepts the seal."""
 
 _OF_ONE_HOP = frozenset(
     {
@@ -60,14 +64,14 @@ _OF_ONE_HOP = frozenset(
     }
 )
 _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
-"""Who calls was checked by this server's name; the leader has another."""
+"""These were checked against this server's name; the leader has another."""
 _SEALED = SEALED.lower().encode()
 _OURS = frozenset({_SEALED, FORWARDED_BY})
 """Headers that only servers send: those of a client are not forwarded."""
 _NOT_SENT_ON = _OF_ONE_HOP | _CHECKED_HERE | _OURS
 _FIELDS_KEPT = 128
 MAY_WAIT = b"wait="
-"""In the query of a poll that waits for messages."""
+"""A part of the query of each poll that waits for messages."""
 _LEADER = LEADER.encode()
 _NOT_PASSED_ON = _OF_ONE_HOP | {b"date", b"server", _LEADER}
 _BOOT = BOOT_HEADER.lower().encode()
@@ -77,15 +81,15 @@ _unsealed = RareLog(_log, "requests whose seals another server refused", logging
 
 
 class Forwarder:
-    """The way to the present leader."""
+    """Forwards requests to the current leader."""
 
     def __init__(
         self, instance_id: int, tls: ssl.SSLContext | None = None, sealer: Sealer | None = None
     ) -> None:
         """Forward for the server of that number, once `forward_to` has named a leader.
 
-        A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
-        `sealer` seals the caller's principal; None: callers' own credentials are forwarded.
+        `tls` verifies a leader at https://; None uses the machine's own certificates. `sealer`
+        seals the caller's principal; without it, callers' own credentials are forwarded.
         """
         self._sealer = sealer
         self._id = b"%d" % instance_id
@@ -94,11 +98,11 @@ class Forwarder:
 
     @property
     def address(self) -> str | None:
-        """The URL of the leader; None: nobody is known to lead."""
+        """The URL of the leader, None if none is known."""
         return None if self._ways.present is None else self._ways.present.address
 
     def check_leader(self) -> None:
-        """Raise `NoLeader` where nobody is known who would take a publish."""
+        """Raise `NoLeader` if no leader is known."""
         if self._ways.present is None:
             raise NoLeader
 
@@ -109,27 +113,27 @@ class Forwarder:
     async def close(self) -> None:
         """Close the connections."""
         self._ways.close()
-        await asyncio.sleep(0)  # in which the event loop closes them
+        await asyncio.sleep(0)  # the event loop closes them in this turn
 
     async def forward(
         self, exchange: Exchange, path: str | None = None, before_answer: Before | None = None
     ) -> None:
-        """Have the leader answer, at `path` if it is not the request's own.
+        """Let the leader answer, at `path` if it is not the request's own.
 
-        `before_answer` is given the headers of the answer, and waited for before that is passed on.
-        It needs a task. The body of a caller who is not known is read first, so that it holds no
-        connection to the leader. Raises `NoLeader`, `OutcomeUnknown`, `TooManyConnections`,
-        `ClientGone`, and of a body that the leader need not see `TooLarge`, `QueueFull`,
-        `InvalidRequest` (body_too_slow).
+        `before_answer` gets the headers of the answer, and is awaited before that is passed on. It
+        needs a task. The body of an unknown caller is read first, so that it holds no connection to
+        the leader. Raises `NoLeader`, `OutcomeUnknown`, `TooManyConnections`, `ClientGone`, and for
+        a body that the leader need not see `TooLarge`, `QueueFull`, `InvalidRequest`
+        (body_too_slow).
         """
         way = self._ways.present
         if way is None or FORWARDED_BY in exchange.headers:
             raise NoLeader
         check_announced(exchange, exchange.context.limits.request_bytes_max)
-        told = [(FORWARDED_BY, self._id)]
+        added = [(FORWARDED_BY, self._id)]
         if path is None:
-            told.append((_LEADER, way.address.encode()))
-        forwarded = _Forwarded(way, exchange, path or exchange.path, told, sealer=self._sealer)
+            added.append((_LEADER, way.address.encode()))
+        forwarded = _Forwarded(way, exchange, path or exchange.path, added, sealer=self._sealer)
         may_wait = MAY_WAIT in exchange.query
         loop = way.client.loop
         try:
@@ -149,7 +153,7 @@ class Forwarder:
 
 
 def _sharer_of(exchange: Exchange) -> tuple[bool, str]:
-    """Return whether it is known who asks, and who has a share of its own for the request."""
+    """Return whether the caller is known, and the caller in whose share the request counts."""
     if exchange.context.access is None:
         return True, f"address {exchange.address}"
     admission = exchange.admission
@@ -159,14 +163,14 @@ def _sharer_of(exchange: Exchange) -> tuple[bool, str]:
 
 
 class _Forwarded:
-    """One request on its way."""
+    """One request that is being forwarded."""
 
     def __init__(
         self,
         way: Way,
         exchange: Exchange,
         path: str,
-        told: Headers,
+        added: Headers,
         *,
         sealer: Sealer | None,
     ) -> None:
@@ -174,16 +178,16 @@ class _Forwarded:
         self._way = way
         self._exchange = exchange
         self._path = path
-        self._told = told
+        self._added = added
         """Headers that are added to the answer."""
         self._whole: bytes | None = None
-        """The body, if all of it is there."""
+        """The body, if it is complete."""
         self._is_begun = self._is_sent = False
         self._body = _Body(exchange)
 
     @property
     def may_be_done(self) -> bool:
-        """Whether the other server may have carried it out: not without a body that it reads."""
+        """Whether the other server may have carried it out: not without the body that it needs."""
         operation = self._exchange.endpoint.operation
         reads_body = isinstance(operation, Operation) and operation.request is not None
         return self._is_sent or (self._is_begun and not reads_body)
@@ -192,7 +196,7 @@ class _Forwarded:
         self._is_begun, self._is_sent = True, self._is_sent or is_last
 
     async def run(self, before_answer: Before | None) -> None:
-        """Send it, and pass the answer on."""
+        """Send it, and pass on the answer."""
         self._whole = self._exchange.whole_body
         answer = await self._answer()
         try:
@@ -211,8 +215,8 @@ class _Forwarded:
     async def _answer(self) -> Answer:
         """Return the beginning of the other server's answer.
 
-        One that does not take the seal has done nothing, and says for which process it should be:
-        a body that is still there is sent once more.
+        A server that refuses the seal has done nothing, and names the process to seal for: the
+        request is sent once more if its body is still available.
         """
         way, exchange = self._way, self._exchange
         length = exchange.fields.body_bytes
@@ -247,7 +251,7 @@ class _Forwarded:
             reason = "a target may contain only visible ASCII characters: percent-encode others"
             raise InvalidRequest("malformed_request", reason=reason)
         fields, is_counted = _sent_on(exchange.fields.lines)
-        more = self._told[:1]
+        more = self._added[:1]
         if self._sealer is not None:
             more += self._seal(self._sealer, path.decode("latin-1"), boot)
         elif exchange.authorization is not None:
@@ -264,11 +268,11 @@ class _Forwarded:
                 on_write=self._note_write,
             )
         except Exception as error:
-            self._is_begun = True  # as far as is known
+            self._is_begun = True  # it may have begun
             raise self._typed(error) from None
 
     def _seal(self, sealer: Sealer, path: str, boot: str) -> Headers:
-        """Return the header that says who asked, so that the leader knows it from this server."""
+        """Return the header by which this server vouches to the leader for the caller."""
         exchange = self._exchange
         admission = exchange.admission
         if admission is None or admission.session is None:
@@ -288,7 +292,7 @@ class _Forwarded:
         return [(_SEALED, seal)]
 
     def _typed(self, error: Exception) -> Exception:
-        """Return ours for what the connection to the leader raises."""
+        """Return our error for one that the connection to the leader raised."""
         if isinstance(error, NotSent):
             return NoLeader(reason=reason_of(error))
         return error if self._body.has_raised(error) else OutcomeUnknown(reason=reason_of(error))
@@ -296,16 +300,16 @@ class _Forwarded:
     async def _pass_on(self, answer: Answer) -> None:
         exchange = self._exchange
         headers = [line for line in answer.headers if line[0].lower() not in _NOT_PASSED_ON]
-        await exchange.start_forwarded(answer.status_code, headers + self._told)
+        await exchange.start_forwarded(answer.status_code, headers + self._added)
         if not answer.is_complete and answer.value(_STOPPED_AT) is not None:
-            exchange.send_head()  # the rest may take as long as the reader waits
+            exchange.send_head()  # the body may begin only after a long wait
         parts, more = answer.aiter_raw(), True
         while more:
             try:
                 part = await anext(parts, b"")
             except Exception as error:
                 raise self._typed(error) from None
-            if part:  # who has ended the own credentials may hear that it was done
+            if part:  # a caller that ended its own credentials still gets this answer
                 await exchange.check_again()
             more = not answer.is_read
             await exchange.send_part(part, more=more)
@@ -313,16 +317,16 @@ class _Forwarded:
 
 @lru_cache(_FIELDS_KEPT)
 def _sent_on(fields: tuple[tuple[bytes, bytes], ...]) -> tuple[bytes, bool]:
-    """Return lines of those fields that are sent on, and whether Content-Length is among them.
+    """Return lines of the fields to forward, and whether Content-Length is among them.
 
-    Clients repeat theirs.
+    Cached, because clients repeat their fields.
     """
     kept = [field for field in fields if field[0] not in _NOT_SENT_ON]
     return lines(kept), b"content-length" in [name for name, _ in kept]
 
 
 class _Body:
-    """The client's body, as it comes."""
+    """The client's body, as it arrives."""
 
     __slots__ = ("_exchange", "_raised")
 
@@ -344,6 +348,6 @@ class _Body:
             raise
 
     def has_raised(self, error: Exception) -> bool:
-        """Whether it has raised this one, which then is forgotten: it keeps who keeps the body."""
+        """Whether it has raised this error, which is then dropped, to leave no reference cycle."""
         raised, self._raised = self._raised, None
         return error is raised

@@ -1,6 +1,6 @@
-"""The requests that wait for a leader, and the bodies that are kept so that they can be sent again.
+"""The requests that wait for a leader, and their bodies, kept so that they can be sent again.
 
-At most `HELD_MAX` wait at once, and the bodies take at most `bytes_max`.
+At most `HELD_MAX` requests wait at once, and the bodies take at most `bytes_max`.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from api.http.exchange import Exchange
 
 HELD_MAX = 10_000
 KEPT_BYTES_MAX = 64 * 1024
-"""A body that is read before the request is forwarded; a larger one is streamed, and kept."""
+"""A body up to this size is read before it is forwarded; a larger one is streamed, and kept."""
 
 
 class HeldRequests:
-    """The requests of one server that wait."""
+    """The waiting requests of one server."""
 
     def __init__(self, bytes_max: int) -> None:
         self.count = 0
-        """How many requests wait for a leader."""
+        """The number of requests that wait for a leader."""
         self._bytes = 0
         self._bytes_max = bytes_max
 
     def may_wait(self, exchange: Exchange) -> bool:
-        """Whether nothing of a request was done, and there is room for it."""
+        """Whether a request had no effect yet, and there is room for it."""
         has_all = exchange.whole_body is not None or exchange.bytes_in == 0
         has_all = has_all or exchange.kept is not None
         size = _held_size(exchange)
@@ -47,7 +47,7 @@ class HeldRequests:
             exchange.kept = None
 
     async def wait(self, exchange: Exchange, news: asyncio.Event, wait_s: float) -> None:
-        """Wait until a leader is heard of, or for some seconds."""
+        """Wait for news of a leader, or for at most `wait_s`."""
         size = _held_size(exchange)
         self.count += 1
         self._bytes += size
@@ -61,12 +61,12 @@ class HeldRequests:
 
 
 def _held_size(exchange: Exchange) -> int:
-    """Return how many bytes of a body are held that are not counted yet."""
+    """Return the bytes of a body that are held and not counted yet."""
     return len(exchange.whole_body or b"") if exchange.kept is None else 0
 
 
 async def read_kept(exchange: Exchange) -> None:
-    """Read the rest of a body that is kept, which then is there whole. Raises as `receive`."""
+    """Read the rest of a body that is kept, to make it complete. Raises as `receive`."""
     if exchange.kept is not None and exchange.whole_body is None:
         while exchange.body_unread:
             await exchange.receive()

@@ -1,7 +1,7 @@
-"""The shard that each operation's requests are for, as their path or query says it.
+"""The shard of each operation's requests, by their path or query.
 
 With a single shard, which is the whole store, all requests are for that, except those about the
-server that gets them.
+server that receives them.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tms.core.values.caller import AUDIT_TOPIC
 from tms.core.values.shards import ShardBy, Sharding
 
 Place = Callable[[Exchange], int | None]
-"""Returns the shard that a request is for; None if it names none."""
+"""Returns the shard of a request; None if it names none."""
 
 _OF_HOME = ("publishAll", "startTransaction")
 _OF_NAMESPACE = ("listTopics", "getPositions")
@@ -24,9 +24,9 @@ _OF_NAMESPACE = ("listTopics", "getPositions")
 _CONSOLE = "/console"
 _CONSOLE_OF_NAMESPACE = ("/console/topics", "/console/namespaces/{namespace}/topics")
 _CONSOLE_OF_SHARD = ("/console/cleanup", "/console/cleanup/run")
-"""Pages whose shard is not in their paths. Topics by name are asked for wherever they are."""
+"""Pages whose shard is not in their paths. Topics by name are routed to their shards."""
 _OF_SERVER = ("/v1/cluster", "/v1/clock")
-"""The beginnings of paths that each server answers for itself."""
+"""The prefixes of paths that each server answers for itself."""
 _CONSOLE_OF_SERVER = ("/console/sign-in", "/console/sign-out", "/console/assets/{name}")
 
 
@@ -95,7 +95,7 @@ class RequestPlaces:
         return self._sharding.home(values.get("namespace", "default"), values["topic"])
 
     def error_of(self, error: TmsError, exchange: Exchange) -> TmsError:
-        """Return `OtherShard` for what is unknown because it is in another shard, else the error.
+        """Return `OtherShard` if something is unknown because it is in another shard, else `error`.
 
         A shard knows neither the transactions nor the topics of others.
         """

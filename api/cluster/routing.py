@@ -1,16 +1,16 @@
-"""Where the requests of a store with shards go: each to the shard that its path or query names.
+"""Routes the requests of a store with shards, each to the shard that its path or query names.
 
 1. A request for a shard that this server leads is answered here. Others are forwarded to the leader
-   of the shard, one hop. What names no shard is answered by the server that is asked.
-2. If nobody leads the shard just then, the request waits for the next leader, for `hold_s` at most.
-   So it is if a leader says that it leads no more, before it has done anything. Only such requests
-   wait of which nothing was done, at most `HELD_MAX` at once, with `held_bytes_max` of bodies. A
-   large body is kept from its first byte on for that, if there is room.
-3. A list over all shards waits in the same way until each has a leader, unless one has been without
-   for longer. So it does not say that a shard is away, or fail, only because the shard moves.
-4. A server that gives a shard back first lets the requests end that it has for it (`leave`), for
-   half of `hold_s` at most, but at least `DRAIN_S`: so no answer is cut, what was taken of a group
-   is written, and requests that wait have the other half for the next leader to open the shard.
+   of the shard, one hop. A request that names no shard is answered by the server that receives it.
+2. If the shard has no leader at the moment, the request waits for the next one, for at most
+   `hold_s`. The same applies if a leader reports, before it has done anything, that it no longer
+   leads. Only requests without any effect so far wait, at most `HELD_MAX` at once, with
+   `held_bytes_max` of bodies. A large body is kept from its first byte for that, if there is room.
+3. A list over all shards waits in the same way until each has a leader, unless a shard has been
+   without one for longer. So a shard that only moves is not reported as away, and causes no error.
+4. A server that returns a shard first lets its requests for it end (`leave`), for at most half of
+   `hold_s`, but at least `DRAIN_S`. So no answer is cut, takes of groups are written, and waiting
+   requests have the other half for the next leader to open the shard.
 5. A request that another server has forwarded is never forwarded again, and does not wait.
 
 Used from the event loop's thread alone.
@@ -48,7 +48,7 @@ from tms.core.services.server_services import ServerServices
 from tms.core.values.shards import Sharding
 
 LeftOfLease = Callable[[], float]
-"""Returns the seconds that are left of this server's lease of a shard."""
+"""Returns the remaining seconds of this server's lease on a shard."""
 
 
 class _Led(NamedTuple):
@@ -60,14 +60,14 @@ class _Led(NamedTuple):
 
 DRAIN_S = 1.0
 _RETRY_S = 0.25
-"""How long a request waits if the known leader takes no connection."""
+"""How long a request waits if the known leader accepts no connection."""
 _OUTCOMES = ("answered", "no_leader", "broken")
 _READ = ("poll", "getPositions")
-"""Operations that change nothing, though they are no GET."""
+"""Operations that change nothing, although they are not GETs."""
 
 
 class ShardRouting:
-    """The ways of one server's requests."""
+    """The routing of one server's requests."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ShardRouting:
         hold_s: float,
         held_bytes_max: int,
     ) -> None:
-        """Forward by the forwarder of each shard, which is told of its leader by `heard`."""
+        """Forward with the forwarder of each shard; `set_leader` names its leader."""
         assert len(forwarders) == sharding.shards
         self.places = RequestPlaces(sharding)
         self._forwarders = forwarders
@@ -88,23 +88,25 @@ class ShardRouting:
         self._context: Context | None = None
         self._led: dict[int, _Led] = {}
         self.at_work: list[set[Exchange]] = [set() for _ in forwarders]
-        """The requests that are answered here, by their shards."""
+        """The requests being answered here, by shard."""
         now_s = asyncio.get_running_loop().time()
         self._has_ended = asyncio.Event()
         """Set whenever one of them has ended."""
         self._away_from_s: dict[int, float] = dict.fromkeys(range(sharding.shards), now_s)
-        """Since when shards have no leader that is known."""
+        """The time since which a shard has no known leader."""
         self._news = [asyncio.Event() for _ in forwarders]
-        """An event for each shard: set, and made anew, when its leader has changed."""
+        """An event for each shard, which is set and replaced when its leader changes."""
 
     def install(self, app: Application) -> Application:
-        """Have the requests of an application go where they belong."""
+        """Route the requests of an application."""
         self._context, registry = app.context, app.context.registry
-        told = "Requests for other servers, by whether they were answered there."
-        forwarded = Counter("tms_forwarded", told, ["outcome"], registry=registry)
+        help_text = "Requests for other servers, by whether they were answered there."
+        forwarded = Counter("tms_forwarded", help_text, ["outcome"], registry=registry)
         self._answered, self._no_leader, self._broken = map(forwarded.labels, _OUTCOMES)
-        told = "Seconds until another server has answered a request, without polls that may wait."
-        self._seconds = Histogram("tms_forward_seconds", told, registry=registry, buckets=SECONDS)
+        help_text = "Seconds until another server answered a request, without polls that may wait."
+        self._seconds = Histogram(
+            "tms_forward_seconds", help_text, registry=registry, buckets=SECONDS
+        )
         for route in app.routes.routes:
             operation = route.target.operation
             found = None
@@ -118,27 +120,27 @@ class ShardRouting:
 
     @property
     def held(self) -> int:
-        """How many requests wait for a leader."""
+        """The number of requests that wait for a leader."""
         return self.waiting.count
 
-    # Who leads.
+    # Leadership.
 
     def lead(self, shard: int, services: ServerServices, left_s: LeftOfLease) -> None:
-        """Answer for a shard here by its services, while there is something left of its lease."""
-        assert self._context is not None, "it is installed before"
+        """Answer for a shard here with its services, until its lease expires."""
+        assert self._context is not None, "call `install` first"
         self._led[shard] = _Led(replace(self._context, services=services), left_s)
         self._away_from_s.pop(shard, None)
-        self._tell(shard)
+        self._announce(shard)
 
     def follow(self, shard: int) -> None:
-        """Answer for a shard here no more."""
+        """Stop answering for a shard here."""
         self._led.pop(shard, None)
         self._note_away(shard)
 
     async def leave(self, shard: int, stop_waiting: Callable[[], None]) -> None:
-        """Answer for a shard here no more, and let the requests end that are at work for it.
+        """Stop answering for a shard here, and let its requests at work end, within a time limit.
 
-        `stop_waiting` makes those answer that wait for something. Returns after a time, too.
+        `stop_waiting` makes those that wait for something answer.
         """
         self.follow(shard)
         stop_waiting()
@@ -154,16 +156,16 @@ class ShardRouting:
         if shard not in self._led and self._forwarders[shard].address is None:
             self._away_from_s.setdefault(shard, asyncio.get_running_loop().time())
 
-    def heard(self, shard: int, address: str | None, boot: str) -> None:
-        """Forward what is for a shard to another leader, or to none."""
+    def set_leader(self, shard: int, address: str | None, boot: str) -> None:
+        """Forward a shard's requests to another leader, or to none."""
         self._forwarders[shard].forward_to(address, boot)
         if address is None:
             self._note_away(shard)
         else:
             self._away_from_s.pop(shard, None)
-            self._tell(shard)
+            self._announce(shard)
 
-    def _tell(self, shard: int) -> None:
+    def _announce(self, shard: int) -> None:
         self._news[shard].set()
         self._news[shard] = asyncio.Event()
 
@@ -172,20 +174,20 @@ class ShardRouting:
         led = self._led.get(shard)
         return led.context if led is not None and led.left_s() > 0 else None
 
-    # Having it answered there.
+    # Forwarding.
 
     def leader_of(self, shard: int) -> str | None:
-        """Return the URL of the other server that leads a shard; None: nobody is known to."""
+        """Return the URL of the other server that leads a shard, None if none is known."""
         return self._forwarders[shard].address
 
     def held_until_s(self) -> float:
-        """Return until when a request that comes now may wait for a leader, by the loop's time."""
+        """Return the loop's time until which a request received now may wait for a leader."""
         return asyncio.get_running_loop().time() + self._hold_s
 
     async def forward(self, shard: int, exchange: Exchange, until_s: float) -> bool:
-        """Have the leader of a shard answer; False: this server has come to lead it meanwhile.
+        """Let the leader of a shard answer; return False if this server has become the leader.
 
-        Raises as `Forwarder.forward`, `NoLeader` if there was no leader until a time.
+        Raises as `Forwarder.forward`, and `NoLeader` if there is no leader by `until_s`.
         """
         if FORWARDED_BY in exchange.headers:
             reason = "another server has forwarded it here"
@@ -203,7 +205,7 @@ class ShardRouting:
                     error.detail = {**error.detail, **self._detail(shard)}
                     raise
             except Exception as error:
-                # A read that was broken off, because another server leads now, is done again.
+                # A read that was broken off because another server leads now is repeated.
                 is_read = isinstance(error, OutcomeUnknown) and exchange.endpoint in self._reads
                 if left_s <= 0 or not is_read or not self.waiting.may_wait(exchange):
                     self._broken.inc()
@@ -219,21 +221,21 @@ class ShardRouting:
         return False
 
     def _detail(self, shard: int) -> dict[str, Any]:
-        """Return what errors say of a shard: nothing if it is the only one."""
+        """Return the detail of errors about a shard: nothing if it is the only one."""
         return {"shard": shard} if len(self._forwarders) > 1 else {}
 
     def end(self, shard: int, exchange: Exchange) -> None:
-        """Count a request out that was answered here."""
+        """Stop counting a request that was answered here."""
         self.at_work[shard].discard(exchange)
         self._has_ended.set()
 
     @property
     def is_any_away(self) -> bool:
-        """Whether a shard has no leader that is known."""
+        """Whether a shard has no known leader."""
         return bool(self._away_from_s)
 
     async def all_led(self, exchange: Exchange, until_s: float) -> None:
-        """Wait until each shard has a leader, or has had none for `hold_s`, or until a time."""
+        """Wait until each shard has a leader or has had none for `hold_s`, or until `until_s`."""
         loop = asyncio.get_running_loop()
         while self._away_from_s:
             shard = max(self._away_from_s, key=self._away_from_s.__getitem__)
@@ -243,7 +245,7 @@ class ShardRouting:
             await self.waiting.wait(exchange, self._news[shard], left_s)
 
     async def pause(self, exchange: Exchange, until_s: float) -> bool:
-        """Wait before a list is asked for again; False: not again, a shard is away for long."""
+        """Wait before a list is requested again; return False to give up."""
         now_s = asyncio.get_running_loop().time()
         is_long = any(now_s - away_s >= self._hold_s for away_s in self._away_from_s.values())
         if is_long or now_s >= until_s or not self.waiting.may_wait(exchange):
@@ -253,7 +255,7 @@ class ShardRouting:
 
 
 class _Routed:
-    """The routing of one operation. Fulfils `api.http.endpoint.Routing`."""
+    """The routing of one operation. Implements `api.http.endpoint.Routing`."""
 
     __slots__ = ("_is_of_all", "_place", "_routing")
 
@@ -262,7 +264,7 @@ class _Routed:
         self._place, self._is_of_all = place
 
     async def answer(self, exchange: Exchange, endpoint: Endpoint) -> None:
-        """Have another server answer a request, or `endpoint`. Raises what either raises."""
+        """Let another server, or `endpoint`, answer a request. Raises what either raises."""
         if exchange.body_unread:
             with self._routing.waiting.keeping(exchange):
                 await self._answer(exchange, endpoint)
@@ -284,7 +286,7 @@ class _Routed:
                 except (TopicNotFound, TransactionUnknown) as error:
                     raise self._routing.places.error_of(error, exchange) from None
                 except (NoLeader, Stopping, StoreUnavailable):
-                    # It was refused as this server stopped leading the shard: nothing was done.
+                    # Refused because this server stopped leading the shard: nothing was done.
                     if not _has_all(exchange) or exchange.is_begun or self._routing.here(shard):
                         raise
                 finally:
@@ -297,7 +299,7 @@ class _Routed:
                 return None
 
     async def _answer_of_all(self, exchange: Exchange, endpoint: Endpoint) -> None:
-        """Have an endpoint answer for all shards. Raises `InvalidRequest` if the place is wrong."""
+        """Let an endpoint answer for all shards. Raises `InvalidRequest` if the place is wrong."""
         try:
             self._place(exchange)
         except InvalidRequest:
@@ -308,7 +310,7 @@ class _Routed:
         until_s = self._routing.held_until_s()
         while True:
             if self._routing.is_any_away:
-                await asyncio.sleep(0)  # from here on in a task
+                await asyncio.sleep(0)  # the rest runs in a task
                 await self._routing.all_led(exchange, until_s)
             try:
                 return await endpoint.answer(exchange)
@@ -321,8 +323,8 @@ class _Routed:
     async def _forwards(
         self, shard: int, exchange: Exchange, endpoint: Endpoint, until_s: float
     ) -> bool:
-        """Have another server answer, which decides what the caller may; return whether it did."""
-        await asyncio.sleep(0)  # from here on in a task
+        """Let another server answer, which checks the permissions; return whether it did."""
+        await asyncio.sleep(0)  # the rest runs in a task
         exchange.operation = exchange.admission = None
         if endpoint.access is not None:
             await endpoint.access.admit(exchange)
@@ -333,7 +335,7 @@ class _Routed:
         return False
 
     def leader_elsewhere(self, exchange: Exchange) -> str | None:
-        """Return the URL of another server that leads what a request is for; None: none does."""
+        """Return the URL of another server that leads the request's shard, None if none does."""
         shard = self._shard_of(exchange)
         if shard is None or self._routing.here(shard):
             return None
@@ -348,14 +350,14 @@ class _Routed:
 
 
 def _has_all(exchange: Exchange) -> bool:
-    """Whether all of a body that was received is still there."""
+    """Whether everything received of a body is still available."""
     if exchange.whole_body is not None or exchange.kept is not None:
         return True
     return not exchange.body_unread and not exchange.bytes_in
 
 
 async def _admit(exchange: Exchange, endpoint: Endpoint) -> None:
-    """Let in the caller of a request that is wrong, and read its body, before it is refused."""
+    """Check the caller of an invalid request, and read its body, before it is refused."""
     if endpoint.access is not None:
         await endpoint.access.admit(exchange)
     if exchange.body_unread:
@@ -374,7 +376,7 @@ def route_alone(
 
 
 async def _read_small(exchange: Exchange) -> None:
-    """Read a small body whole, as it came."""
+    """Read a small body into memory, as sent."""
     if exchange.body_unread and 0 < exchange.fields.body_bytes <= KEPT_BYTES_MAX:
         parts = []
         while exchange.body_unread:

@@ -1,8 +1,8 @@
-"""The ways to a leader, and to those before it: a request that is on one stays on it.
+"""The ways to the current leader and to earlier ones: a forwarded request stays on its way.
 
-A leader that was left has `GRACE_S` to answer what it had taken, because who stops in order answers
-it yet; then that is broken off. If it leads again before, or was only taken for one that does not,
-its requests go on.
+An earlier leader has `GRACE_S` to answer the requests that it accepted, because a server that stops
+in order still answers them; then they are broken off. If it leads again before that, or never
+stopped leading, its requests continue.
 """
 
 import asyncio
@@ -23,36 +23,36 @@ class Way:
     def __init__(self, address: str, boot: str, client: Upstream) -> None:
         self.address = address
         self.boot = boot
-        """Which process it is; empty if that is not known."""
+        """The process that it leads to; empty if that is not known."""
         self.client = client
         self.at_work: set[BreakOff] = set()
-        """The requests on it, to be broken off once it leads to the leader no more."""
+        """The requests on it, to be broken off once it no longer leads to the leader."""
 
     def leads_to(self, address: str | None, boot: str) -> bool:
-        """Whether it leads to a process, as far as it is known which one is meant."""
+        """Whether it leads to a process, as far as both processes are known."""
         return self.address == address and (not boot or self.boot in ("", boot))
 
     def close(self) -> None:
-        """Break off what is on it."""
+        """Break off the requests on it."""
         for request in list(self.at_work):
             request.break_off(OutcomeUnknown(reason="another server is the leader now"))
         self.client.close()
 
 
 class Ways:
-    """The way to the present leader, and those that were left. Used from its event loop."""
+    """The way to the current leader, and those to earlier ones. Used from its event loop."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
-        """Trust a leader at https:// by `tls`; None: by the machine's own certificates."""
+        """Verify a leader at https:// with `tls`, None for the machine's own certificates."""
         self._tls = tls
         self.present: Way | None = None
         self._left: dict[Way, asyncio.TimerHandle] = {}
-        """Ways with requests on them, and what closes each."""
+        """Earlier ways with requests on them, and the timer that closes each."""
 
     def lead_to(self, address: str | None, boot: str) -> None:
-        """Lead to `address` from now on, None: nowhere.
+        """Lead to `address` from now on, or nowhere if it is None.
 
-        `boot` says which process of that server it is; empty: that is not known.
+        `boot` identifies the process of that server; it is empty if that is not known.
         """
         old = self.present
         if old is not None and old.leads_to(address, boot):

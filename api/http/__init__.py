@@ -1,1 +1,1 @@
-"""HTTP/1.1 from the socket to a handler: one way for every request. Knows no resource of TMS."""
+"""HTTP/1.1 from the socket to a handler, one way for every request, independent of resources."""

@@ -1,4 +1,4 @@
-"""Operations as an application: a table of them, made once, in which each request is looked up."""
+"""An application: a table of operations, built once, in which each request is looked up."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -28,8 +28,8 @@ class Application:
     ) -> None:
         """Answer requests to `operations`, and refuse all others.
 
-        They are at their paths, and below `prefix` too, but for the one at `/`. Each is answered by
-        what `endpoint` makes.
+        They are available at their paths and, except for the one at `/`, below `prefix` too.
+        `endpoint` creates the endpoint of each.
         """
         self.context = context
         self.metrics = metrics
@@ -51,10 +51,10 @@ class Application:
             self.routes.mount(prefix, [each for each in own if each.template != "/"])
 
     def error(self, error: Exception) -> ErrorAnswer:
-        """Return the answer to what is not a request."""
+        """Return the answer to bytes that are not a valid request."""
         return self.context.error_form(error)
 
 
 async def _refuse(code: str, detail: Mapping[str, Any], _: Exchange) -> None:
-    """Raise the error anew: one that is kept would keep the stack that it is raised in."""
+    """Raise a new error: one that is kept would keep the stack in which it is raised."""
     raise InvalidRequest(code, **detail)

@@ -1,8 +1,8 @@
-"""The memory of large bodies that are still arriving, of all connections together.
+"""The memory of large bodies that are still arriving, over all connections.
 
-One body is capped by `request_bytes_max`; many at once, sent slowly, are capped by this. A body
-counts from `COUNTED_FROM_BYTES` on: those that come slowly and fill the memory refuse further
-large ones, not small ones.
+`request_bytes_max` limits one body; this limits many that are sent slowly at the same time. A body
+counts from `COUNTED_FROM_BYTES` on, so slow bodies that fill the memory keep out further large
+ones, but not small ones.
 """
 
 from tms.core.errors import QueueFull
@@ -11,7 +11,7 @@ COUNTED_FROM_BYTES = 64 * 1024
 
 
 class BodyMemory:
-    """Counts the bytes of large bodies that have arrived in part."""
+    """Counts the bytes of large bodies that have partly arrived."""
 
     def __init__(self, bytes_max: int) -> None:
         """Allow `bytes_max` bytes at a time."""
@@ -19,7 +19,7 @@ class BodyMemory:
         self._bytes = 0
 
     def grow(self, counted: int, size: int) -> int:
-        """Count a body of now `size` bytes, of which `counted` are counted; return what is now.
+        """Count a body that now has `size` bytes, `counted` of them before; return the new count.
 
         Raises `QueueFull`, and counts nothing, if that is too much.
         """
@@ -31,5 +31,5 @@ class BodyMemory:
         return size
 
     def free(self, counted: int) -> None:
-        """Count a body out: it is whole, or given up."""
+        """Stop counting a body: it is complete, or abandoned."""
         self._bytes -= counted

@@ -17,7 +17,7 @@ class ClockMetrics:
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they are now."""
+        """Yield the current metrics."""
         yield GaugeMetricFamily(
             "tms_clock_step_seconds",
             "How much the machine's clock is ahead of the server's time.",

@@ -25,17 +25,17 @@ from tms.watch.watch import Watch
 
 TopicInfo = Literal["seed", "flat"]
 MakeWish = Callable[[Mapping[int, int | None]], Awaitable[Mapping[int, int]]]
-"""Wishes that servers lead shards, None: whoever it is to be; returns all wishes."""
+"""Records which server is to lead each shard, None for any; returns all such wishes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The context of the handlers of one application; `context_of` makes it."""
+    """The context of the handlers of one application; `context_of` creates it."""
 
     services: ServerServices
-    """In the context of a request for a shard that is led here, those of that shard."""
+    """The services; in a request for a shard that is led here, those of that shard."""
     check_ready: Callable[[], None]
-    """Raises `Unavailable` if a publish would not be taken now."""
+    """Raises `Unavailable` if a publish would not be accepted now."""
     limits: Limits
     clock: TrustedClock
     registry: CollectorRegistry
@@ -47,9 +47,9 @@ class Context:
     """Returns the OpenAPI document; encoded when it is first called."""
     callers: Callers
     error_form: ErrorForm
-    """How errors are answered; another interface than TMS's own has another form."""
+    """Builds the answers to errors; an interface other than TMS's own has another form."""
     cluster: Cluster | None
-    """None where the server is alone."""
+    """None if the server is alone."""
     sharding: Sharding | None
     """The way in which the store is divided; None if it has one shard."""
     wish: MakeWish | None
@@ -57,16 +57,16 @@ class Context:
     instance_id: int | None
     """The number of this server in its cluster; None if it is alone."""
     access: AccessControl | None
-    """None where everybody may do everything."""
+    """None if everybody may do everything."""
     watch: Watch
-    """The watch of the services; whoever opened them starts it."""
+    """The watch of the services; the code that opened them starts it."""
 
 
 class Options(TypedDict, total=False):
-    """Keyword arguments of whatever makes an application."""
+    """Keyword arguments of functions that create an application."""
 
     registry: CollectorRegistry
-    """Takes the application's metrics."""
+    """Registers the application's metrics."""
     clock: Clock | None
     topic_info: TopicInfo
     callers: Callers | None
@@ -93,8 +93,8 @@ def context_of(
 ) -> Context:
     """Return the context of handlers.
 
-    Without `services`, each service that a handler asks for raises `NoLeader`, and `check_ready`
-    says whether a publish would be taken.
+    Without `services`, access to each service raises `NoLeader`, and `check_ready` says whether a
+    publish would be accepted.
     """
     if services is not None:
         check_ready = services.messaging.check_ready

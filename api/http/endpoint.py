@@ -23,32 +23,32 @@ _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
 _cut_off = RareLog(_log, "answers cut off", logging.WARNING)
-"""Whoever revokes something cuts off all that goes on by it."""
+"""A revocation cuts off all answers that depend on the permission."""
 
 
 @cache
 def _failures_of(kind: str) -> RareLog:
-    """Return the log of one kind of error: anybody may be able to repeat it as often as they like.
+    """Return the log of one kind of error, which a client may be able to repeat at will.
 
-    There are as many as classes of exceptions.
+    There is one for each class of exceptions.
     """
     return RareLog(_log, f"requests failed by {kind}", logging.ERROR)
 
 
 class Routing(Protocol):
-    """The routing of an operation whose shard may be led elsewhere."""
+    """The routing of an operation whose shard another server may lead."""
 
     async def answer(self, exchange: Exchange, endpoint: "Endpoint") -> None:
-        """Have another server answer a request, or `endpoint`. Raises what either raises."""
+        """Let another server, or `endpoint`, answer a request. Raises what either raises."""
         ...
 
     def leader_elsewhere(self, exchange: Exchange) -> str | None:
-        """Return the URL of another server that leads what a request is for; None: none does."""
+        """Return the URL of another server that leads the request's shard, None if none does."""
         ...
 
 
 class Endpoint:
-    """Answers each request by its handler, or with the error that the handler raises."""
+    """Answers each request with its handler, or with the error that the handler raises."""
 
     __slots__ = (
         "_believes_servers",
@@ -73,20 +73,20 @@ class Endpoint:
         metrics: OperationMetrics,
         operation: Operation | None = None,
     ) -> None:
-        """Answer requests to `operation`; None for requests that lead to none, or elsewhere.
+        """Answer requests to `operation`; None if there is none, or another server has it.
 
-        The context's access control is asked at the head of each request, and again once its body
-        has named more topics.
+        The context's access control checks the head of each request, and then the topics that its
+        body names.
         """
         access = context.access
         self.access = access if access is not None and access.guards(operation) else None
-        # Who calls is proved to nobody there, so servers are believed too.
+        # Without access control nobody proves who they are, so a server's word counts too.
         self._believes_servers = access is None and context.cluster is not None
         self._callers = context.callers
         self._handler = handler
         self.operation = operation
         self.routing: Routing | None = None
-        """Says which requests are for other servers; None: none is."""
+        """Decides which requests are for other servers; None if none are."""
         self.context = context
         self._metrics = metrics
         self._parameters = operation.known_parameters if operation is not None else None
@@ -107,7 +107,7 @@ class Endpoint:
             if self.routing is not None:
                 await self.routing.answer(exchange, self)
             elif access is None and not exchange.query:
-                await self._handler(exchange)  # the short way of `answer`
+                await self._handler(exchange)  # a short cut for `answer`
             else:
                 await self.answer(exchange)
         except ClientGone:
@@ -115,13 +115,13 @@ class Endpoint:
         except Exception as error:
             await self._fail(exchange, error)
         if exchange.uses is not None and access is not None:
-            await access.trail.tell_uses(exchange)
+            await access.trail.report_uses(exchange)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
 
     async def answer(self, exchange: Exchange) -> None:
-        """Let in who asks, and have the handler answer. Raises what they raise."""
+        """Check access, and call the handler. Raises what they raise."""
         access = self.access
         if access is not None and not access.admits_again(exchange):
             await access.admit(exchange)
@@ -130,19 +130,19 @@ class Endpoint:
         await self._handler(exchange)
 
     def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:  # noqa: ARG002  pages need it
-        """Return the answer that tells an error."""
+        """Return the answer to an error."""
         return self.context.error_form(error)
 
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
         """Answer with an error, or cut off the answer that has begun.
 
-        Raises the error if that is our fault, and cannot be answered any more.
+        Raises the error if it is our fault and can no longer be answered.
         """
         if self.access is not None:
             self.access.trail.failed(exchange, error)
         path = shortened(exchange.path, _PATH_CHARS_LOGGED)
         if exchange.is_begun:
-            # The connection of an answer that is left without its end is closed.
+            # An answer without its end closes the connection.
             exchange.status = BROKEN_OFF
             if not isinstance(error, TmsError):
                 raise error
@@ -150,7 +150,7 @@ class Endpoint:
             return
         try:
             form = self.error_form(exchange, error)
-        except Exception as second:  # a page that cannot be made leaves no request unanswered
+        except Exception as second:  # the request is answered even if its page cannot be rendered
             form = self.context.error_form(second)
         status, body, content_type, headers, is_our_fault = form
         if is_our_fault:
@@ -159,7 +159,7 @@ class Endpoint:
 
 
 async def _check_query(exchange: Exchange, parameters: Collection[str]) -> None:
-    """Raise `InvalidRequest` (unknown_query_parameter), once the body is no more on its way."""
+    """Raise `InvalidRequest` (unknown_query_parameter), after the body was received."""
     try:
         check_names(exchange.query, parameters)
     except InvalidRequest:

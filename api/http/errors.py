@@ -2,8 +2,8 @@
 
     {"error": {"code": "topic_not_found", "message": "The topic does not exist.", "detail": {…}}}
 
-Always JSON, whatever the format of the request. What is no `TmsError` is our fault: it is answered
-as `internal`, with nothing of it in the answer.
+Always JSON, whatever the format of the request. An exception other than `TmsError` is our fault:
+the answer is `internal`, and reveals nothing about it.
 """
 
 import base64
@@ -22,10 +22,10 @@ from tms.wire.json_errors import ErrorBody, ProblemBody, number_in_json
 
 RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
-"""A header of each 401, as RFC 9110 wants it."""
+"""A header of each 401, as RFC 9110 requires."""
 
 NO_LEADER = (LEADER.encode(), b"none")
-"""A header: who answers does not lead, or stops. Nothing was done."""
+"""A header: this server does not lead, or is stopping. Nothing was done."""
 _BOOT = BOOT_HEADER.lower().encode()
 _JSON_TYPE = b"application/json"
 _TEXT_CHARS_MAX = 1000
@@ -36,21 +36,21 @@ _UNAVAILABLE = 503
 
 
 class ErrorAnswer(NamedTuple):
-    """An error as it is answered."""
+    """The answer to an error."""
 
     status: int
     body: bytes
     content_type: bytes
     headers: Iterable[tuple[bytes, bytes]]
     is_our_fault: bool = False
-    """Whether whoever looks after the server must know."""
+    """Whether the server's operator must know."""
 
 
 ErrorForm = Callable[[Exception], ErrorAnswer]
 
 
 def answer_of(error: Exception) -> ErrorAnswer:
-    """Return what the catalogue says of `error`, as TMS's own interface answers it."""
+    """Return the answer to `error` in TMS's own interface, from the catalogue."""
     known = error if isinstance(error, TmsError) else InternalError()
     headers = []
     if known.status == _UNAVAILABLE:
@@ -68,22 +68,22 @@ def answer_of(error: Exception) -> ErrorAnswer:
 
 
 def challenges(error: TmsError) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a 401; to a server, of what it sealed, also for whom to seal."""
+    """Return the headers of a 401; if a server's seal was refused, also whom to seal for."""
     boot = error.detail.get("boot")
     return [CHALLENGE] if boot is None else [CHALLENGE, (_BOOT, boot.encode())]
 
 
 def error_body(error: TmsError) -> bytes:
-    """Return the JSON that tells `error`."""
+    """Return the JSON body for `error`."""
     problem = error.problem
     detail = {name: _json_of(value, name) for name, value in error.detail.items()}
     body = ErrorBody(ProblemBody(problem.code, problem.message, detail))
-    # msgspec encodes no number over 64 bits and no text that is not UTF-8; both are told of here.
+    # msgspec cannot encode numbers over 64 bits or text that is not UTF-8; json can.
     return json.dumps(msgspec.to_builtins(body)).encode()
 
 
 def _json_of(value: Any, name: str) -> Any:
-    """Return the value of a name as JSON can say it: bytes as base64, anything foreign as text."""
+    """Return the value of a name in a form for JSON: bytes as base64, foreign types as text."""
     if isinstance(value, dict):
         return {str(inner): _json_of(each, str(inner)) for inner, each in value.items()}
     if isinstance(value, list | tuple):

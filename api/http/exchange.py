@@ -1,8 +1,8 @@
 """One request and its answer, as a handler sees them.
 
 A handler reads the body first (`api.http.request_body`) and answers once: whole, or as a stream.
-An answer that did not wait for the end of the body closes the connection, because what comes next
-on it is not the next request.
+An answer that did not wait for the end of the body closes the connection, because the next bytes on
+it are not the next request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ _IS_GZIP = b"content-encoding: gzip\r\n"
 
 
 class ClientGone(Exception):
-    """Raised when the client has closed the connection: there is nobody to answer."""
+    """Raised when the client has closed the connection, so nobody waits for the answer."""
 
 
 @lru_cache(_TOPIC_IDS_KEPT)
@@ -60,7 +60,7 @@ def topic_id_of(namespace: str, name: str) -> TopicId:
 
 
 class ServerSide(Protocol):
-    """The endpoint of an exchange; `api.http.endpoint` fulfils it."""
+    """The endpoint of an exchange, implemented by `api.http.endpoint`."""
 
     @property
     def context(self) -> Context:
@@ -74,12 +74,12 @@ class ServerSide(Protocol):
 
     @property
     def is_compressed(self) -> bool:
-        """Whether answers are compressed for those who take gzip."""
+        """Whether answers are compressed for clients that accept gzip."""
         ...
 
     @property
     def operation(self) -> Guarded | None:
-        """The operation that was asked for; None if it is none, or done elsewhere."""
+        """The requested operation; None if there is none, or another server has it."""
         ...
 
 
@@ -112,7 +112,7 @@ class Exchange(Request):
         authorization: bytes | None,
         whole_body: bytes | None,
     ) -> None:
-        """Take a request, with its body if all of that has come."""
+        """Take a request, with its body if that is complete."""
         self.connection = connection
         self.endpoint = endpoint
         self.operation = endpoint.operation
@@ -127,20 +127,20 @@ class Exchange(Request):
         self.authorization = authorization
         self.whole_body = whole_body
         self.kept: list[bytes] | None = None
-        """The parts of the body as they came, if it may have to be sent again."""
+        """The parts of the body as received, if it may have to be sent again."""
         self.status = 0
         self.is_answered = False
-        """Whether the whole answer has been given to the connection."""
+        """Whether the whole answer was passed to the connection."""
         self.bytes_in = len(whole_body) if whole_body else 0
         self.bytes_out = 0
         self.waited = False
-        """Whether the request asked to wait and did: its time is no measure of the server."""
+        """Whether the request asked to wait and did: its duration says nothing about the server."""
         self.admission = None
         self.uses = None
         self.refusal = None
         self.about = None
         self.late_headers: Callable[[], Headers] | None = None
-        """Gives more headers of a whole answer, when that is sent."""
+        """Returns more headers of a whole answer, when that is sent."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
 
@@ -160,46 +160,46 @@ class Exchange(Request):
 
     @property
     def peer(self) -> Peer:
-        """Who is at the other end of the connection, as far as that says it."""
+        """The other end of the connection, as far as the connection shows it."""
         return self.connection.peer
 
     @property
     def address(self) -> str:
-        """The IP address of the caller, as its connection or a trusted proxy says it."""
+        """The IP address of the caller, from its connection or a trusted proxy."""
         return self.context.callers.proxies.address_of(self.peer.address, self.headers)
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller."""
         access, admission = self.endpoint.access, self.admission
         if access is None or admission is None:
             return self.fields.caller
-        return access.trail.noting(self, admission.caller)
+        return access.trail.recording(self, admission.caller)
 
     async def touches(
         self, action: Action, topics: Sequence[TopicId], subscriptions: Sequence[str] = ()
     ) -> None:
-        """Tell the door of the topics that the body names, and of a subscription of each.
+        """Check access to the topics that the body names, with a subscription of each if any.
 
-        Raises `NotPermitted`, `TopicNotFound` if who asks may not do the action to all of them.
+        Raises `NotPermitted`, `TopicNotFound` unless the caller may do the action to all of them.
         """
         if self.endpoint.access is not None:
             await self.endpoint.access.check_topics(self, action, topics, subscriptions)
 
     def may(self, action: Action, resource: Resource, subscription: str | None = None) -> bool:
-        """Whether who asks may do an action to something, or everybody may do everything."""
+        """Whether the caller may do `action`; always true without access control."""
         access = self.endpoint.access
         return access is None or access.may(self, action, resource, subscription)
 
     def check_access(
         self, action: Action, resource: Resource, subscription: str | None = None
     ) -> None:
-        """Raise `NotPermitted`, `TopicNotFound` unless who asks may do an action to something."""
+        """Raise `NotPermitted`, `TopicNotFound` unless the caller may do `action`."""
         if self.endpoint.access is not None:
             self.endpoint.access.check(self, action, resource, subscription)
 
     async def check_again(self) -> None:
-        """Raise as at the door if who was let in may not go on: it waited, or took long."""
+        """Raise as at the start if the request, which waited or took long, may not continue."""
         if self.endpoint.access is not None:
             await self.endpoint.access.check_again(self)
 
@@ -226,32 +226,32 @@ class Exchange(Request):
         return format_of(content_type)
 
     def check_only_json(self, body: bytes | None = None) -> None:
-        """Raise `InvalidRequest` (unsupported_content_type, not_acceptable) unless JSON is spoken.
+        """Raise `InvalidRequest` (unsupported_content_type, not_acceptable) unless both are JSON.
 
-        A caller passes the `body` if it may be empty, because an empty one needs no type.
+        Pass the `body` if it may be empty, because an empty one needs no type.
         """
         check_only_json(self.headers, body)
 
     def arrow_decoder(self) -> ArrowDecoder | None:
-        """Return what decodes a body of messages that is Arrow. Raises `InvalidRequest`."""
+        """Return the decoder of messages if the body is Arrow. Raises `InvalidRequest`."""
         return arrow_decoder_of(self.headers.get(b"content-type", b""))
 
     def answer_format(self, body_format: BodyFormat) -> MessagesFormat:
-        """Return the format of a poll's answer: the body's, unless Accept asks for Arrow."""
+        """Return the format of a poll's answer: the body's, unless Accept requests Arrow."""
         accept = self.headers.get(b"accept")
         return body_format if accept is None else answer_format_of(accept, body_format)
 
     @property
     def wants_decoded(self) -> bool:
-        """Whether the answer to a poll is to be JSON of what messages say by their schemas."""
+        """Whether the answer to a poll is to be JSON of the values, decoded by their schemas."""
         accept = self.headers.get(b"accept")
         return accept is not None and wants_decoded(accept)
 
     def check_json(self) -> None:
-        """Raise `InvalidRequest` (unsupported_content_type) if the body says it is no JSON.
+        """Raise `InvalidRequest` (unsupported_content_type) if the body's type is not JSON.
 
-        For bodies of PUT, which no page of another site can send without asking first. So they may
-        say nothing, or what Java and curl say by themselves, as CDAP's client does.
+        For bodies of PUT, which no page of another site can send without a preflight request. So
+        they may have no type, or the default of Java and curl, which CDAP's client sends.
         """
         check_json(self.headers.get(b"content-type", b""))
 
@@ -261,7 +261,7 @@ class Exchange(Request):
         return self.whole_body is None and not self.connection.is_body_read
 
     async def receive(self) -> bytes:
-        """Return the next part of the body; nothing behind its end.
+        """Return the next part of the body; empty after its end.
 
         Raises `ClientGone`, `InvalidRequest` (body_too_slow, malformed_request).
         """
@@ -282,7 +282,7 @@ class Exchange(Request):
     async def ended(self) -> None:
         """Return when the client has closed the connection, or its side of it.
 
-        That one still gets answers, but nobody waits for it any more.
+        In the second case it still gets answers, but the server need not wait for it.
         """
         await self.connection.ended()
 
@@ -317,20 +317,20 @@ class Exchange(Request):
             connection.write_last(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
 
     async def send_elsewhere(self, address: str) -> None:
-        """Have a browser ask for the same at another server."""
+        """Redirect a browser to the same page of another server."""
         query = b"?" + self.query if self.query else b""
         place = address.rstrip("/").encode() + self.path.encode("latin-1") + query
         await self.answer(SEE_OTHER, b"", None, [(b"location", place)])
 
     @property
     def is_begun(self) -> bool:
-        """Whether there is an answer, or its beginning: it cannot become an error any more."""
+        """Whether the answer has begun: it can no longer become an error."""
         return self.status != 0
 
     async def start_stream(self, content_type: bytes, headers: Headers = ()) -> None:
-        """Start an answer of unknown length; `send_part` gives its body.
+        """Start an answer of unknown length; `send_part` sends its body.
 
-        Raises `ClientGone`, also where the client has ended its side.
+        Raises `ClientGone`, also if the client has ended its side.
         """
         more = lines(headers) if headers else b""
         if self.endpoint.is_compressed:
@@ -340,12 +340,12 @@ class Exchange(Request):
                 more += _IS_GZIP
         await self._start(OK, content_type, more, is_counted=False)
         if self.endpoint.access is not None:
-            await self.endpoint.access.trail.tell_uses(self)  # it may go on for long
+            await self.endpoint.access.trail.report_uses(self)  # the stream may last long
 
     async def start_forwarded(self, status: int, headers: Headers) -> None:
-        """Start the answer that another server gives; `send_part` gives its body.
+        """Start the answer of another server; `send_part` sends its body.
 
-        Raises `ClientGone` where its length is unknown and the client has ended its side.
+        Raises `ClientGone` if its length is unknown and the client has ended its side.
         """
         headers = list(headers)
         is_counted = b"content-length" in [name.lower() for name, _ in headers]
@@ -362,18 +362,18 @@ class Exchange(Request):
             raise ClientGone
         self.status = status
         if not is_counted and self.fields.is_http_10:
-            connection.close_after()  # the end of the connection is that of the answer
+            connection.close_after()  # the end of the connection ends the answer
         elif not is_counted:
             self._is_chunked = True
             more += b"transfer-encoding: chunked\r\n"
         connection.write_later(connection.head_start(status, content_type, more) + b"\r\n")
 
     def send_head(self) -> None:
-        """Send what was started now, and not together with the first part."""
+        """Send the head now, instead of together with the first part."""
         self.connection.write(b"")
 
     async def send_part(self, part: bytes, *, more: bool) -> None:
-        """Send the next part of a stream once the connection has taken what came before.
+        """Send the next part of a stream once the connection has taken the earlier ones.
 
         Raises `ClientGone`.
         """

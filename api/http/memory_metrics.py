@@ -1,4 +1,4 @@
-"""Metrics of what the server keeps in memory, for Prometheus; docs/memory.md has the bounds."""
+"""Metrics of the entries kept in memory, for Prometheus; docs/memory.md has the bounds."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ class MemoryMetrics:
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they are now."""
+        """Yield the current metrics."""
         gauge = GaugeMetricFamily(
             "tms_server_memory_entries",
             "Entries that the server keeps in memory by kind; docs/memory.md has the bounds.",

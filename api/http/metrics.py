@@ -1,7 +1,7 @@
 """The counts of REST, kept in plain numbers and turned into metrics on request.
 
-Counting costs well under a microsecond a request: the event loop's thread alone counts, so there is
-nothing to lock, and the collector reads the numbers when Prometheus comes.
+Counting costs well under a microsecond per request: only the event loop's thread counts, so no lock
+is needed, and the collector reads the numbers at a collection.
 """
 
 from collections.abc import Iterator
@@ -39,16 +39,16 @@ class RestMetrics(Collector):
     """The numbers of all operations, for a `CollectorRegistry`."""
 
     def __init__(self, prefix: str = "tms_http") -> None:
-        """Begin the names of the metrics with `prefix`."""
+        """Prefix the names of the metrics with `prefix`."""
         self._prefix = prefix
         self._operations: dict[str, OperationMetrics] = {}
 
     def of(self, operation: str) -> OperationMetrics:
-        """Return the numbers of `operation`, to be bound once and then added to."""
+        """Return the numbers of `operation`; the caller keeps them and adds to them."""
         return self._operations.setdefault(operation, OperationMetrics())
 
     def collect(self) -> Iterator[Metric]:
-        """Give the metrics as they are now."""
+        """Yield the current metrics."""
         requests = CounterMetricFamily(
             f"{self._prefix}_requests",
             "Requests by operation and status; 499 means that the client left before its answer.",

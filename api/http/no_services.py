@@ -1,4 +1,4 @@
-"""The services of an application that has none: another server has them, or nobody."""
+"""The services of an application that has none: another server has them, or no server."""
 
 from collections.abc import Sequence
 from typing import Never
@@ -9,12 +9,12 @@ from tms.core.values.lags import ReaderLag
 
 
 def not_ready() -> None:
-    """Raise `NoLeader`: a server without services takes nothing."""
+    """Raise `NoLeader`: a server without services accepts nothing."""
     raise NoLeader
 
 
 class NoServices:
-    """Fulfils `ServerServices`: whoever asks for one of them is told that it is not here."""
+    """Implements `ServerServices`: each access to a service raises an error that says so."""
 
     messaging: Never
     transactions: Never
@@ -25,7 +25,7 @@ class NoServices:
     inspection = cleanup = None
 
     def __getattr__(self, name: str) -> Never:
-        """Raise `NoLeader`: nobody can do that here."""
+        """Raise `NoLeader`: the service is not here."""
         if name in NoServices.__annotations__:
             raise NoLeader(reason=f"this server has no {name}")
         raise AttributeError(name)
@@ -35,17 +35,17 @@ class NoServices:
         raise NoLeader(shard=shard)
 
     async def refresh_lags(self) -> None:
-        """Do nothing: nobody reads here."""
+        """Do nothing: there are no readers here."""
 
     def lags(self) -> list[ReaderLag]:
-        """Return nothing: nobody reads here."""
+        """Return nothing: there are no readers here."""
         return []
 
     async def room(self) -> None:
         """Return nothing: there is no store."""
 
     async def refresh_metrics(self) -> None:
-        """Do nothing: there is nothing to look for."""
+        """Do nothing: there is nothing to measure."""
 
     def warnings(self) -> list[str]:
         """Return nothing: nothing fills up here."""

@@ -14,7 +14,7 @@ from api.http.exchange import OK, Exchange
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
-"""Reads what it needs of the exchange and answers it, or raises."""
+"""Reads the request from the exchange and answers it, or raises."""
 
 
 RESOURCES = "/v1/"
@@ -48,7 +48,7 @@ NAME_ERRORS: Mapping[str, str] = {
     "subscription": "invalid_subscription_name",
     "transaction_id": "invalid_transaction_id",
 }
-"""The error of a name in the path that is not a valid one."""
+"""The error for an invalid name in the path."""
 BODY_ERRORS = (
     "body_too_slow",
     "request_too_large",
@@ -59,7 +59,7 @@ BODY_ERRORS = (
 )
 """Errors of every operation that reads a body."""
 JSON_ERRORS = ("unsupported_content_type", "not_acceptable")
-"""Errors of an operation that speaks JSON alone."""
+"""Errors of an operation that accepts and returns only JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,28 +75,28 @@ class Operation(Guarded):
     query: tuple[Json, ...] = ()
     """Parameter objects of OpenAPI."""
     request: Mapping[str, Json] | None = None
-    """Media type objects of OpenAPI, by media type. None where no body is read."""
+    """Media type objects of OpenAPI, by media type. None if no body is read."""
     is_body_required: bool = True
     success: str
     """The meaning of success."""
     success_status: int = OK
     answer: Mapping[str, Json] | None = None
-    """Media type objects of a 200's body; None where it is empty."""
+    """Media type objects of a 200's body; None if it is empty."""
     answer_headers: Mapping[str, Json] = field(default_factory=dict)
     """Header objects of OpenAPI that a 200 may have, by name."""
     errors: tuple[str, ...] = ()
-    """Codes of the catalogue, without those that follow from the rest (`all_errors`)."""
+    """Codes of the catalogue, without those that `all_errors` derives."""
     is_taskless: bool = False
-    """Whether its handler begins without a task (`api.http.protocol.taskless`): its first await is
+    """Whether its handler starts without a task (`api.http.protocol.taskless`): its first await is
     a future, and it uses timeouts only after its second."""
     is_probe: bool = False
-    """Whether it is answered on a connection beyond `connections_max` too."""
+    """Whether it is answered even on a connection beyond `connections_max`."""
     is_page: bool = False
-    """Whether people open it in a browser: then other sites may lead to it."""
+    """Whether people open it in a browser: then other sites may link to it."""
     is_compressed: bool = False
-    """Whether its answer is compressed for those who take gzip."""
+    """Whether its answer is compressed for clients that accept gzip."""
     takes_any_query: bool = False
-    """Whether names that it does not know are passed over in its query."""
+    """Whether unknown names in its query are ignored."""
 
     @property
     def known_parameters(self) -> tuple[str, ...] | None:

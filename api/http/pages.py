@@ -1,4 +1,4 @@
-"""Lets an ASGI application answer pages for people, behind the same door as everything else.
+"""Lets an ASGI application answer pages for people, with the same access control as the rest.
 
 A page is small, so it is collected and sent whole.
 """
@@ -11,7 +11,7 @@ from api.http.request_body import read_body
 
 
 def page_of(app: ASGIApp) -> Handler:
-    """Return a handler that has `app` answer."""
+    """Return a handler that answers with `app`."""
 
     async def handle(exchange: Exchange) -> None:
         body = await read_body(exchange)

@@ -1,4 +1,4 @@
-"""Text with `code` in backticks, as it stands in errors and in the OpenAPI document, for pages."""
+"""Converts text with `code` in backticks, from errors or the OpenAPI document, to HTML."""
 
 import re
 from html import escape
@@ -7,5 +7,5 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def html_of(text: str) -> str:
-    """Return a text as HTML: escaped, and with what is between backticks as code."""
+    """Return a text as HTML: escaped, with text between backticks as code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))

@@ -1,8 +1,8 @@
 """The parameters in the query of a URL.
 
-A name that the operation does not know is refused, because a parameter that is misspelt and passed
-over gives an answer to another question. Operations outside of `/v1/` ask nothing and take any:
-probes and scrapers add what they like.
+A name that the operation does not know is refused, because ignoring a misspelt parameter would give
+an answer to another question. Operations outside of `/v1/` have no parameters and ignore any:
+probes and scrapers add their own.
 """
 
 import math
@@ -27,7 +27,7 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @kept
 def _parse(query: bytes) -> Mapping[str, str]:
-    """Return the values by name; one that is given twice is no value of anything: "a, b".
+    """Return the values by name; a repeated one becomes "a, b", which is not valid for any.
 
     Raises `InvalidRequest` (malformed_request) for too many.
     """
@@ -70,7 +70,7 @@ def wait_of(values: Mapping[str, str], wait_s_max: float) -> float:
 
 
 def limit_of(values: Mapping[str, str]) -> int | None:
-    """Return how many to give at most. Raises `InvalidRequest` (invalid_limit)."""
+    """Return the most items to return. Raises `InvalidRequest` (invalid_limit)."""
     given = values.get("limit")
     if given is None:
         return None
@@ -98,10 +98,10 @@ def whole_number_of(
     return number
 
 
-def invalid(name: str, given: str, expected: str) -> InvalidRequest:
-    """Return the error of a parameter that has another value than is expected."""
-    shown = shortened(given, _CHARS_SHOWN)
-    return InvalidRequest("invalid_query", name=name, given=shown, expected=expected)
+def invalid(name: str, value: str, expected: str) -> InvalidRequest:
+    """Return the error for a parameter whose value is not as expected."""
+    shown = shortened(value, _CHARS_SHOWN)
+    return InvalidRequest("invalid_query", name=name, value=shown, expected=expected)
 
 
 def id_of(values: Mapping[str, str], name: str) -> bytes:
@@ -112,7 +112,7 @@ def id_of(values: Mapping[str, str], name: str) -> bytes:
 
 
 def if_last_of(values: Mapping[str, str]) -> bytes | None:
-    """Return the id that `if_last` says, `NO_ENTRIES` for "empty". Raises `InvalidRequest`."""
+    """Return the id in `if_last`, `NO_ENTRIES` for "empty". Raises `InvalidRequest`."""
     given = values.get("if_last")
     if given is None:
         return None
@@ -120,7 +120,7 @@ def if_last_of(values: Mapping[str, str]) -> bytes | None:
 
 
 def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], default: str) -> str:
-    """Return the word of a parameter. Raises `InvalidRequest` (invalid_query)."""
+    """Return a parameter's choice. Raises `InvalidRequest` (invalid_query)."""
     given = values.get(name, default)
     if given not in choices:
         raise invalid(name, given, " or ".join(choices))
@@ -128,14 +128,14 @@ def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], de
 
 
 def flag_of(values: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return what a parameter says that is true or false. Raises `InvalidRequest`."""
+    """Return the value of a parameter that is true or false. Raises `InvalidRequest`."""
     if name not in values:
         return default
     return choice_of(values, name, ("true", "false"), "") == "true"
 
 
 def transaction_id_of(text: str) -> int:
-    """Return the id that a path or query has. Raises `InvalidRequest` (invalid_transaction_id)."""
+    """Return the id in a path or query. Raises `InvalidRequest` (invalid_transaction_id)."""
     number = whole_number(text)
     if number is None:
         raise InvalidRequest("invalid_transaction_id", transaction_id=shortened(text, _CHARS_SHOWN))
@@ -143,11 +143,11 @@ def transaction_id_of(text: str) -> int:
 
 
 def polled_transaction_of(values: Mapping[str, str]) -> int | None:
-    """Return the id of the transaction to read by. Raises `InvalidRequest`."""
+    """Return the id of the transaction to read in. Raises `InvalidRequest`."""
     given = values.get("transaction_id")
     return None if given is None else transaction_id_of(given)
 
 
 def with_codec(query: bytes) -> bool:
-    """Whether a transaction's codec is to be answered. Raises `InvalidRequest` (invalid_query)."""
+    """Whether the answer has a transaction's codec. Raises `InvalidRequest` (invalid_query)."""
     return flag_of(values_of(query), "codec", default=True)

@@ -1,7 +1,7 @@
-"""Reads a request's body: capped compressed and decompressed, and within a time.
+"""Reads a request's body, with a limit on its compressed and decompressed size, and on its time.
 
-A body announced as too large is refused before any of it is read. Nothing is kept of a body that
-turns out too large, too slow or cut off: the error ends the request before it did anything.
+A body announced as too large is refused before any of it is read. A body that turns out too large,
+too slow or cut off is dropped: the error ends the request before it has any effect.
 """
 
 from api.http.exchange import Exchange
@@ -10,11 +10,11 @@ from api.http.protocol.media_types import is_gzip
 from tms.core.errors import TooLarge
 
 SMALL_BODY_BYTES_MAX = 1024 * 1024
-"""The cap of bodies that carry neither messages nor changes."""
+"""The limit of bodies that carry neither messages nor changes."""
 
 
 async def read_body(exchange: Exchange, bytes_max: int | None = None) -> bytes:
-    """Return the body, decompressed, of `bytes_max` bytes at most where that is less than any may.
+    """Return the body, decompressed; `bytes_max` lowers the limit on its size.
 
     Raises `TooLarge` (request_too_large, request_too_compressed), `InvalidRequest` (body_too_slow,
     malformed_request, invalid_compression, unsupported_content_encoding), `QueueFull`,
@@ -38,7 +38,7 @@ async def read_body(exchange: Exchange, bytes_max: int | None = None) -> bytes:
 
 
 async def read_whole(exchange: Exchange) -> None:
-    """Read the body as it comes, compressed or not: then it is there whole. Raises as `read_body`.
+    """Read the whole body as sent, compressed or not, into memory. Raises as `read_body`.
 
     Its memory counts while it arrives.
     """
@@ -47,14 +47,14 @@ async def read_whole(exchange: Exchange) -> None:
 
 
 def check_announced(exchange: Exchange, bytes_max: int) -> None:
-    """Raise `TooLarge` (request_too_large) where the body is announced as larger than it may be."""
+    """Raise `TooLarge` (request_too_large) if the announced length is over the limit."""
     announced = exchange.fields.body_bytes
     if announced > bytes_max:
         raise TooLarge("request_too_large", request_bytes_max=bytes_max, content_length=announced)
 
 
 async def _collect(exchange: Exchange, bytes_max: int, *, is_compressed: bool) -> bytes:
-    """Return a body that comes in parts."""
+    """Return a body that arrives in parts."""
     ratio_max = exchange.context.limits.request_gzip_ratio_max
     gunzip = Gunzip(bytes_max, ratio_max) if is_compressed else None
     body = bytearray()
@@ -72,7 +72,7 @@ async def _collect(exchange: Exchange, bytes_max: int, *, is_compressed: bool) -
                 gunzip.feed(part)
             counted = memory.grow(counted, len(body) if gunzip is None else len(gunzip))
             if arriving is not None:
-                # It may be over the limit by itself, while no other body is arriving.
+                # It may exceed the limit if no other body is arriving.
                 enter = arriving.enter_anyway if arriving.count == entered else arriving.enter
                 enter(len(part))
                 entered += len(part)

@@ -1,10 +1,10 @@
-"""One table of routes, made from templates: `/v1/namespaces/{namespace}/topics`.
+"""A table of routes, built from templates: `/v1/namespaces/{namespace}/topics`.
 
-A path is split at its slashes as it came, and then each part is decoded: `%2F` is a slash within a
-name, not between two. A literal part goes before a name; a name is never empty.
+A path is split at its slashes as received, and then each part is decoded: `%2F` is a slash within a
+name, not a separator. A literal part takes precedence over a name; a name is never empty.
 
-Tables are mounted under a prefix, which may have names of its own (`/contexts/{context}`). So there
-is one table for all that a listener answers, and one look-up for each request.
+Tables are mounted under a prefix, which may have names of its own (`/contexts/{context}`). So a
+listener has one table, with one look-up for each request.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,9 +20,9 @@ T = TypeVar("T")
 Unmatched = Callable[[str, Mapping[str, Any]], T]
 """Returns the target of a request that no route matches, by the error's code and detail."""
 _KEPT = 16_384
-"""Paths whose matches are kept: up to 900 bytes each, so 15 MB."""
+"""Paths whose matches are cached: up to 900 bytes each, so 15 MB."""
 _ASKED_ONCE = 1_024
-"""Paths that were asked for once and are remembered: a second request has a path kept."""
+"""Paths remembered after their first request: the second one caches the match."""
 _KEPT_CHARS_MAX = 600
 
 
@@ -39,7 +39,7 @@ class RouteMatch(NamedTuple, Generic[T]):
 
     target: T
     names: Mapping[str, str]
-    """The decoded parts of the path, by the names that the template gives them."""
+    """The decoded parts of the path, by their names in the template."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class _Node(Generic[T]):
     name: "_Node[T] | None" = None
     """The node for any part."""
     methods: dict[str, tuple[T, tuple[str, ...]]] = field(default_factory=dict)
-    """By method: the target, and how its template names the parts."""
+    """By method: the target, and the names of the parts in its template."""
 
 
 def _refused(code: str, detail: Mapping[str, Any]) -> Never:
@@ -58,10 +58,10 @@ def _refused(code: str, detail: Mapping[str, Any]) -> Never:
 
 
 class Router(Generic[T]):
-    """Finds the target of a method and a path. A slash at the end of a path is passed over."""
+    """Finds the target of a method and a path. A slash at the end of a path is ignored."""
 
     def __init__(self, routes: Iterable[Route[T]] = (), unmatched: Unmatched[T] = _refused) -> None:
-        """Match requests without a route by `unmatched`; by default it raises `InvalidRequest`."""
+        """Pass requests without a route to `unmatched`, which by default raises an error."""
         self.routes: list[Route[T]] = []
         self.unmatched = unmatched
         self._mounted: list[tuple[list[str], Unmatched[T]]] = []
@@ -70,15 +70,15 @@ class Router(Generic[T]):
         self._known: dict[str, dict[str, RouteMatch[T]]] = {}
         """The matches of paths; if there are too many, the oldest are dropped."""
         self._asked_once: FIFOCache[str, None] = FIFOCache(_ASKED_ONCE)
-        """Paths that are not kept yet: so what is asked for once drops no match."""
+        """Paths that are not cached yet: a path that is requested once drops no match."""
         self.mount("", routes)
 
     def paths_kept(self) -> int:
-        """Return how many paths are remembered with their matches."""
+        """Return the number of cached paths."""
         return len(self._known)
 
     def mount(self, prefix: str, routes: Iterable[Route[T]]) -> None:
-        """Add routes behind a prefix. No two may have the same method and path."""
+        """Add routes below a prefix. No two may have the same method and path."""
         self._known.clear()
         for method, template, target in routes:
             path = without_last_slash(prefix + template)
@@ -95,12 +95,12 @@ class Router(Generic[T]):
             node.methods[method] = target, tuple(names)
 
     def mount_whole(self, prefix: str, other: "Router[T]") -> None:
-        """Have another table answer all requests below a prefix, also those without a route."""
+        """Pass all requests below a prefix to another table, even those without a route there."""
         self.mount(prefix, other.routes)
         self._mounted.append((prefix.split("/"), other.unmatched))
 
     def replace(self, route: Route[T]) -> None:
-        """Have a method of a path that is there lead elsewhere."""
+        """Change the target of an existing method and path."""
         [before] = [each for each in self.routes if each[:2] == route[:2]]
         self.routes.remove(before)
         found = _walk(self._root, route.template.split("/"), 1, [])
@@ -109,7 +109,7 @@ class Router(Generic[T]):
         self.mount("", [route])
 
     def find(self, method: str, path: str) -> RouteMatch[T]:
-        """Return the match of a request; `path` is as it came, not decoded.
+        """Return the match of a request; `path` is as received, not decoded.
 
         HEAD has the route of GET. A request without a route has the target of `unmatched`, for
         not_found, method_not_allowed or malformed_request.
@@ -125,7 +125,7 @@ class Router(Generic[T]):
         return found
 
     def _look_up(self, path: str) -> dict[str, RouteMatch[T]]:
-        """Return the matches of a path, by method, and keep them if there are any."""
+        """Return the matches of a path, by method, and cache them if there are any."""
         parts = _parts_of(path)
         values: list[str] = []
         node = None if not parts or parts[0] else _walk(self._root, parts, 1, values)
@@ -138,12 +138,12 @@ class Router(Generic[T]):
             method: RouteMatch(target, by_names[names])
             for method, (target, names) in node.methods.items()
         }
-        if len(path) <= _KEPT_CHARS_MAX:  # clients ask again
+        if len(path) <= _KEPT_CHARS_MAX:  # clients repeat their requests
             self._keep(path, known)
         return known
 
     def _keep(self, path: str, known: dict[str, RouteMatch[T]]) -> None:
-        """Keep the matches of a path that was asked for before."""
+        """Cache the matches of a path that was requested before."""
         if path not in self._asked_once:
             self._asked_once[path] = None
             return
@@ -169,7 +169,7 @@ class Router(Generic[T]):
 
 
 def without_last_slash(path: str) -> str:
-    """Return a path as routes have it."""
+    """Return a path in the form of the routes."""
     return path[:-1] if path[-1:] == "/" != path else path
 
 
@@ -183,7 +183,7 @@ def _parts_of(path: str) -> list[str] | None:
 
 
 def _walk(node: _Node[T], parts: Sequence[str], at: int, values: list[str]) -> _Node[T] | None:
-    """Return the node of a path's parts from `at` on, and have the names' values in `values`."""
+    """Return the node of a path's parts from `at` on, and add the names' values to `values`."""
     if at == len(parts):
         return node if node.methods else None
     part = parts[at]

@@ -1,1 +1,1 @@
-"""The OpenAPI document: schemas of bodies, and what is made of the table of operations."""
+"""The OpenAPI document: schemas of bodies, and the document built from a table of operations."""

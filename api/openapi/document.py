@@ -15,7 +15,7 @@ SECURITY = "securitySchemes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """The parts of an interface's document besides its operations and schemas."""
+    """The parts of an interface's document other than its operations and schemas."""
 
     title: str
     description: str
@@ -26,7 +26,7 @@ class Info:
     """The parameters of paths, and others that operations share, by name."""
     components: Json
     errors: Callable[[Operation], Json]
-    """Returns the answers of errors of an operation, by status."""
+    """Returns the error answers of an operation, by status."""
 
 
 def document_of(operations: Sequence[Operation], info: Info, schemas: Json) -> Json:

@@ -15,18 +15,18 @@ TIMESTAMP = 1_700_000_000_000
 
 def avro_media(schema: Json) -> Json:
     """Return the media type object of raw Avro of a schema."""
-    told = json.dumps(schema)
+    text = json.dumps(schema)
     return {
         "schema": {
             "type": "string",
             "format": "binary",
-            "description": f"Raw Avro binary, without a container, of the schema `{told}`",
+            "description": f"Raw Avro binary, without a container, of the schema `{text}`",
         }
     }
 
 
 def arrow_media(columns: str) -> Json:
-    """Return the media type object of a stream of Arrow's with columns."""
+    """Return the media type object of an Arrow stream with columns."""
     return {
         "schema": {
             "type": "string",
@@ -43,7 +43,7 @@ def json_media(schema: Json, **examples: Any) -> Json:
 
 
 def json_content(schema: Json, **examples: Any) -> Json:
-    """Return the content of a body that is JSON alone."""
+    """Return the content of a body that is always JSON."""
     return {"application/json": json_media(schema, **examples)}
 
 
@@ -65,29 +65,29 @@ def parameter(
     is_required: bool = False,
     **example: Any,
 ) -> Json:
-    """Return a parameter of an operation, perhaps with its `example`."""
+    """Return a parameter of an operation, with its `example` if there is one."""
     required = {"required": True} if is_required else {}
-    told = {"description": description, "schema": schema, **example}
-    return {"name": name, "in": place, **required, **told}
+    described = {"description": description, "schema": schema, **example}
+    return {"name": name, "in": place, **required, **described}
 
 
 def query_choice(name: str, choices: tuple[str, ...], default: str, description: str) -> Json:
-    """Return the query parameter that is one of several words."""
+    """Return a query parameter that is one of several words."""
     return parameter(name, description, {"enum": list(choices), "default": default})
 
 
 def query_flag(name: str, description: str, *, default: bool = False) -> Json:
-    """Return the query parameter that is true or false."""
+    """Return a query parameter that is true or false."""
     return parameter(name, description, {"type": "boolean", "default": default})
 
 
 def query_text(name: str, description: str, **schema: Any) -> Json:
-    """Return the query parameter that is text, with what else its schema says."""
+    """Return a query parameter that is text, with further keywords of its schema."""
     return parameter(name, description, {"type": "string", **schema})
 
 
 def query_wait(description: str) -> Json:
-    """Return the query parameter that says how many seconds to wait."""
+    """Return the query parameter for the number of seconds to wait."""
     return parameter("wait", description, {"type": "number", "minimum": 0}, example=5)
 
 

@@ -1,7 +1,7 @@
 """The bodies of topics and messages with examples, for the OpenAPI document.
 
-The Avro schemas are `tms.wire`'s own, told in the description of each Avro body. Examples are
-requests that work as they stand, and answers as the server gives them.
+The Avro schemas are those of `tms.wire`; the description of each Avro body contains its schema.
+Examples are valid requests, and answers as the server sends them.
 """
 
 from api.openapi.parts import (
@@ -228,7 +228,7 @@ POLL_CONTENT = {
 
 
 def _polled(messages: Json) -> Json:
-    """Return the schema of a poll's answer in JSON: messages, or an object that has them."""
+    """Return the schema of a poll's answer in JSON: messages, or an object that contains them."""
     return one_of(messages, reference("MessagesWithStop"))
 
 

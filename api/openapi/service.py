@@ -84,7 +84,7 @@ _SECURITY_SCHEMES: Json = {
 
 
 def service_document(operations: Sequence[Operation], version: str = __version__) -> Json:
-    """Return the OpenAPI document that describes `operations` of a server of a version."""
+    """Return the OpenAPI document of `operations`, for a server of a version."""
     info = Info(
         title="TMS, a transactional messaging service",
         description=(
@@ -119,8 +119,8 @@ def _errors(operation: Operation) -> Json:
 def _error_response(problems: list[Problem]) -> Json:
     """Return the answer of one status.
 
-    Its codes are told in words, because a generator of clients makes a class of each schema that is
-    not a shared one.
+    Its description lists the codes, because client generators create a class for each schema that
+    is not shared.
     """
     response: Json = {
         "description": "\n".join(f"- `{p.code}`: {p.message}" for p in problems),

@@ -1,4 +1,4 @@
-"""The schemas of states that several operations answer: of cleanup, and of a namespace."""
+"""The schemas of states that several operations return: of cleanup, and of a namespace."""
 
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_content
 from api.openapi.structs import answer_of, schemas_of

@@ -1,7 +1,7 @@
-"""JSON schemas of bodies, made from the types that decode and encode them.
+"""JSON schemas of bodies, generated from the types that decode and encode them.
 
-msgspec makes the schemas. What is finer, a field of a struct says itself (`tms.wire.json_fields`);
-for a dataclass of `tms.core` the resource says it.
+msgspec generates the schemas. Fields of structs add details (`tms.wire.json_fields`); for
+dataclasses of `tms.core`, the resource adds them.
 """
 
 from collections.abc import Mapping
@@ -14,21 +14,21 @@ from tms.wire.json_fields import INSTEAD, Json
 
 _DEFINED = "#/structs/"
 _SAYS_NOTHING: tuple[object, ...] = (None, "", [])
-"""Defaults that stand for nothing: a schema need not tell them."""
+"""Defaults that mean "nothing", which a schema need not mention."""
 
 
 def schemas_of(structs: Mapping[str, type[msgspec.Struct]], *, answered: bool) -> Json:
-    """Return the schemas of structs by the names that they are to have.
+    """Return the schemas of structs by their names in the document.
 
-    Structs within others have no name, and are told in full. `answered`: the server makes these
-    bodies, so they have no other fields than those of the struct. In a request such fields are
-    refused or ignored, as the struct says.
+    Structs within others have no name, and are written in full. With `answered`, the server creates
+    these bodies, so they have only the fields of the struct. In a request other fields are refused
+    or ignored, as the struct says.
     """
     _, defined = msgspec.json.schema_components(
         structs.values(), ref_template=f"{_DEFINED}{{name}}"
     )
     return {
-        name: _told(defined[struct.__name__], defined, answered=answered)
+        name: _converted(defined[struct.__name__], defined, answered=answered)
         for name, struct in structs.items()
     }
 
@@ -37,7 +37,7 @@ def answer_of(kind: type, descriptions: Mapping[str, str | Json]) -> Json:
     """Return the schema of an answer that is a dataclass. No number in it is negative.
 
     `descriptions` has those of fields, by the names of class and field: `Size.bytes`. Instead of a
-    description, a field may have the schema of what the answer has in its place.
+    description, a field may have the schema that replaces it in the answer.
     """
     [schema], defined = msgspec.json.schema_components([kind], ref_template=f"{_DEFINED}{{name}}")
     for place, description in descriptions.items():
@@ -48,7 +48,7 @@ def answer_of(kind: type, descriptions: Mapping[str, str | Json]) -> Json:
             described.get("anyOf", [described])[0]["description"] = description
         else:
             fields[field] = {**fields[field], INSTEAD: description}
-    answer: Json = _from_zero(_told(schema, defined, answered=True))
+    answer: Json = _from_zero(_converted(schema, defined, answered=True))
     return answer
 
 
@@ -57,16 +57,16 @@ def _from_zero(schema: Any) -> Any:
         return [_from_zero(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    told = {key: _from_zero(value) for key, value in schema.items()}
-    if told.get("type") == "integer":
-        return {**told, "minimum": 0, "maximum": JSON_INTEGER_MAX}
-    return {**told, "minimum": 0} if told.get("type") == "number" else told
+    converted = {key: _from_zero(value) for key, value in schema.items()}
+    if converted.get("type") == "integer":
+        return {**converted, "minimum": 0, "maximum": JSON_INTEGER_MAX}
+    return {**converted, "minimum": 0} if converted.get("type") == "number" else converted
 
 
-def _told(schema: Any, defined: Json, *, answered: bool) -> Any:
-    """Return a schema of msgspec's as the document has it."""
+def _converted(schema: Any, defined: Json, *, answered: bool) -> Any:
+    """Return a schema of msgspec in the form of the document."""
     if isinstance(schema, list):
-        return [_told(each, defined, answered=answered) for each in schema]
+        return [_converted(each, defined, answered=answered) for each in schema]
     if not isinstance(schema, dict):
         return schema
     if INSTEAD in schema:
@@ -75,29 +75,29 @@ def _told(schema: Any, defined: Json, *, answered: bool) -> Any:
     if str(schema.get("$ref")).startswith(_DEFINED):
         meant = defined[schema["$ref"].removeprefix(_DEFINED)]
         rest = {key: value for key, value in schema.items() if key != "$ref"}
-        # What an enumeration is for says the field; its docstring is for who reads the code.
-        known = {"enum": meant["enum"]} if "enum" in meant else meant
-        return _told({**known, **rest}, defined, answered=answered)
-    told = {
+        # The field describes an enumeration; the docstring of the class is for readers of the code.
+        target = {"enum": meant["enum"]} if "enum" in meant else meant
+        return _converted({**target, **rest}, defined, answered=answered)
+    converted = {
         "oneOf" if key == "anyOf" else key: (
-            {name: _told(each, defined, answered=answered) for name, each in value.items()}
+            {name: _converted(each, defined, answered=answered) for name, each in value.items()}
             if key == "properties"
-            else _told(value, defined, answered=answered)
+            else _converted(value, defined, answered=answered)
         )
         for key, value in schema.items()
         if key != "title"
     }
-    if answered and "properties" in told:
-        return _as_answered(told, schema["properties"])
-    return _without_empty_default(told)
+    if answered and "properties" in converted:
+        return _as_answered(converted, schema["properties"])
+    return _without_empty_default(converted)
 
 
-def _as_answered(told: Json, properties: Json) -> Json:
-    """Return the schema of an object of the server's: a default is written too."""
-    required = [n for n in properties if n in told["required"] or "default" in properties[n]]
-    for field in told["properties"].values():
+def _as_answered(converted: Json, properties: Json) -> Json:
+    """Return the schema of an object that the server creates: defaults are always present."""
+    required = [n for n in properties if n in converted["required"] or "default" in properties[n]]
+    for field in converted["properties"].values():
         field.pop("default", None)
-    return {**told, "required": required, "additionalProperties": False}
+    return {**converted, "required": required, "additionalProperties": False}
 
 
 def _without_empty_default(schema: Json) -> Json:
@@ -107,7 +107,7 @@ def _without_empty_default(schema: Json) -> Json:
 
 
 def one_field_of(schema: Json) -> Json:
-    """Return the schema of a body that has one of the fields of `schema`, and it is not null."""
+    """Return the schema of a body with exactly one field of `schema`, which is not null."""
     return {
         "description": schema["description"],
         "oneOf": [

@@ -18,11 +18,11 @@ TAG = "Registry"
 
 
 class AboutHandlers(Handlers):
-    """Answers for a registry."""
+    """Handlers for information about a registry."""
 
     @staticmethod
     async def root(exchange: Exchange) -> None:
-        """Answer as Confluent's does, whose clients ask it whether there is anybody."""
+        """Answer as Confluent's registry does; its clients use this as a probe."""
         await answer(exchange, {})
 
     async def contexts(self, exchange: Exchange) -> None:
@@ -42,13 +42,13 @@ class AboutHandlers(Handlers):
         await exchange.answer(NO_CONTENT)
 
     async def id(self, exchange: Exchange) -> None:
-        """Answer with the name of the topic that all is on."""
+        """Answer with the name of the registry's topic."""
         clusters = {"tms-topic": str(self._registry.log.topic_id)}
         clusters["schema-registry-cluster"] = "schema-registry"
         await answer(exchange, {"scope": {"path": [], "clusters": clusters}})
 
     async def status(self, exchange: Exchange) -> None:
-        """Answer with what this server is, and how far it has read."""
+        """Answer with this server's role, and how far it has read."""
         registry, mastership = self._registry, self._registry.mastership
         body = StatusBody(
             mode="active" if mastership is None else "master",
@@ -91,7 +91,7 @@ class AboutHandlers(Handlers):
                 path="/",
                 handler=self.root,
                 is_page=True,
-                summary="Is anybody there?",
+                summary="Is the registry running?",
                 description="The answer is an empty object.",
                 success="The registry is running.",
             ),
@@ -162,5 +162,5 @@ class AboutHandlers(Handlers):
 
 
 def encoded(document: dict[str, object]) -> bytes:
-    """Return an OpenAPI document as it is served."""
+    """Return an OpenAPI document, encoded."""
     return json.dumps(document, indent=1).encode()

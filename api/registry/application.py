@@ -22,7 +22,7 @@ from tms.core.limits import Limits
 from tms.registry.log.service import Registry
 
 CONTEXT = "/contexts/{context}"
-"""Below it subjects, ids and settings are of that context."""
+"""Subjects, ids and settings below it belong to that context."""
 
 
 def operations_of(registry: Registry) -> tuple[Operation, ...]:
@@ -52,7 +52,7 @@ def create_registry_app(
 ) -> Application:
     """Return the application that serves a registry; its requests are counted in `metrics`.
 
-    With `forwarding`, the master does what is written.
+    With `forwarding`, writes are forwarded to the master.
     """
     operations = operations_of(registry)
     openapi = cache(partial(_document, operations))

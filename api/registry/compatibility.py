@@ -1,4 +1,4 @@
-"""Whether a schema would fit earlier versions."""
+"""Checks whether a schema is compatible with earlier versions."""
 
 from functools import partial
 
@@ -18,10 +18,10 @@ VERSIONS = "/compatibility/subjects/{subject}/versions"
 
 
 class CompatibilityHandlers(Handlers):
-    """Answers by a registry."""
+    """Handlers of compatibility checks."""
 
     async def check(self, exchange: Exchange) -> None:
-        """Answer whether a schema fits a version, or those that the level says."""
+        """Answer whether a schema is compatible with a version, or with those of the level."""
         request = await read_json(exchange, SchemaRequest, self._body_bytes_max)
         subject = subject_of(exchange)
         submitted = submitted_of(exchange, request, subject)

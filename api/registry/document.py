@@ -62,12 +62,12 @@ def registry_document(operations: Sequence[Operation]) -> Json:
 
 def _errors(operation: Operation) -> Json:
     """Return the answers of errors by status."""
-    told: dict[int, list[str]] = {
+    answers: dict[int, list[str]] = {
         _NOT_ACCEPTABLE: ["Accept allows none of the types of this operation"]
     }
     if operation.request is not None:
-        told[_UNSUPPORTED] = ["the body has another type"]
-        told[422] = ["`422`: the body is empty"]
+        answers[_UNSUPPORTED] = ["the body has another type"]
+        answers[422] = ["`422`: the body is empty"]
     codes: Iterable[str] = (
         *operation.errors,
         *(() if operation.request is None else BODY_ERRORS),
@@ -77,19 +77,19 @@ def _errors(operation: Operation) -> Json:
     )
     for code in dict.fromkeys(codes):
         if code.isdigit():
-            told.setdefault(status_of(int(code)), []).append(f"`{code}`: {TEXTS[int(code)]}")
+            answers.setdefault(status_of(int(code)), []).append(f"`{code}`: {TEXTS[int(code)]}")
         else:
             problem = CATALOGUE[code]
-            told.setdefault(problem.status, []).append(problem.message)
+            answers.setdefault(problem.status, []).append(problem.message)
     for status in (400, 403, 404, 421):
-        told.setdefault(status, []).append("the request is malformed, or is not for this server")
+        answers.setdefault(status, []).append("the request is malformed, or is not for this server")
     content = {bodies.CONTENT_TYPE: {"schema": reference("Error")}}
     return {
         str(status): {
             "description": "\n".join(f"- {line}" for line in lines),
             "content": content,
         }
-        for status, lines in sorted(told.items())
+        for status, lines in sorted(answers.items())
     }
 
 

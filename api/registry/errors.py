@@ -1,4 +1,4 @@
-"""How the registry's interface answers an error: `{"error_code": 40401, "message": "…"}`."""
+"""Answers to errors in the registry's interface: `{"error_code": 40401, "message": "…"}`."""
 
 import msgspec
 
@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def refusal_of(error: Exception) -> ErrorAnswer:
-    """Return the answer to what the registry refuses, or what went wrong on the way there."""
+    """Return the answer to an error of the registry, or of HTTP."""
     if isinstance(error, RegistryError):
         return _answer(error.status, error.code, str(error))
     if not isinstance(error, TmsError):
@@ -37,12 +37,12 @@ def refusal_of(error: Exception) -> ErrorAnswer:
         return _answer(status, status, f"Unauthorized: {reason}", challenges(error))
     if isinstance(error, NotPermitted) and "resource" in error.detail:
         action, resource = str(error.detail["action"]).capitalize(), error.detail["resource"]
-        told = f"User is denied operation {action} on {resource}"
-        return _answer(status, _DENIED, told.replace("on subject ", "on Subject: "))
+        message = f"User is denied operation {action} on {resource}"
+        return _answer(status, _DENIED, message.replace("on subject ", "on Subject: "))
     if status in _NAMES:
         return _answer(status, status, f"HTTP {status} {_NAMES[status]}", headers)
-    told = "; ".join(f"{name}: {value}" for name, value in error.detail.items())
-    message = f"{error.problem.message} ({told})" if told else error.problem.message
+    message = "; ".join(f"{name}: {value}" for name, value in error.detail.items())
+    message = f"{error.problem.message} ({message})" if message else error.problem.message
     answer = _answer(status, status, message, headers)
     return answer._replace(is_our_fault=status == _INTERNAL)
 

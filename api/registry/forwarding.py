@@ -1,8 +1,8 @@
-"""Has the master do what a server may not do that is not master itself.
+"""Forwards writes to the master of the registry.
 
-The answer is passed on when this server has read as far as the write, so that who asks it next
-finds what was written. A write waits for its answer until another server is elected, or nobody is,
-and for `ANSWERED_S_MAX` at most; then it may be done or not (50003).
+The answer is passed on when this server has read the log up to the write, so that the next request
+to it sees the write. A write waits for its answer until another server, or none, is elected, and
+for at most `ANSWERED_S_MAX`; then its outcome is unknown (50003).
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from tms.registry.log.service import NotMaster, Registry
 from tms.registry.state.refusal import FORWARDING_FAILED, NO_MASTER, RegistryError
 
 SEQUENCE = b"tms-registry-sequence"
-"""A header of answers: how far the log had come at the master."""
+"""A header of answers: the position of the master's log."""
 PREFIX = "/v1/registry"
-"""Below it the registry is, beside other paths of a server."""
+"""The registry is mounted below it, next to other paths of a server."""
 ANSWERED_S_MAX = 3 * REACHED_S_MAX
-"""How long a master may take: to check schemas, to read the log, and to write it."""
+"""The time limit of a master: to check schemas, read the log, and write it."""
 _SILENT = f"there was no answer in {ANSWERED_S_MAX:g} s"
 _WRITING_POSTS = frozenset(("register_schema", "write_tags"))
 
@@ -38,7 +38,7 @@ def is_write(operation: Operation) -> bool:
 
 
 class MasterForwarding:
-    """The way of writes to the master."""
+    """Forwards the writes of one server to the master."""
 
     def __init__(self, registry: Registry, mastership: Mastership, way: Forwarder) -> None:
         self._registry = registry
@@ -47,12 +47,12 @@ class MasterForwarding:
         mastership.on_master.append(self._turn_to_master)
 
     def _turn_to_master(self) -> None:
-        """Forward to the present master; what an earlier one has not answered is broken off."""
+        """Forward to the current master; break off requests that an earlier one did not answer."""
         master = self._mastership.master
         self._way.forward_to(None if master == self._mastership.address else master)
 
     def over(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """Return operations, of which those that write go to the master."""
+        """Return operations with writes forwarded to the master."""
         return tuple(
             replace(each, handler=self._forwarding(each.handler)) if is_write(each) else each
             for each in operations
@@ -66,7 +66,7 @@ class MasterForwarding:
         return handle
 
     async def _written(self, handler: Handler, exchange: Exchange) -> bool:
-        """Whether this server has answered; False if it has lost and written nothing."""
+        """Whether this server has answered; False if it lost the election and wrote nothing."""
         if FORWARDED_BY in exchange.headers:
             exchange.late_headers = self._sequence
         try:
@@ -79,12 +79,12 @@ class MasterForwarding:
         return True
 
     def _sequence(self) -> Headers:
-        """Return a header that tells another server how far it must read."""
+        """Return a header that says how far another server must read."""
         return ((SEQUENCE, b"%d" % self._registry.state.last_sequence),)
 
     async def _forward(self, exchange: Exchange) -> None:
         if self._mastership.master == self._mastership.address:
-            begins = "this server is elected, and has not begun yet"
+            begins = "this server is elected, and has not started yet"
             raise RegistryError(NO_MASTER, reason=begins)
         self._turn_to_master()
         is_below = unquote(exchange.path).startswith(f"{PREFIX}/")
@@ -97,15 +97,15 @@ class MasterForwarding:
         except NoLeader as error:
             reason = error.detail.get("reason")
             if reason is None:
-                raise RegistryError(NO_MASTER, reason="nobody is elected") from None
+                raise RegistryError(NO_MASTER, reason="no master is elected") from None
             raise RegistryError(FORWARDING_FAILED, reason=reason) from None
         except OutcomeUnknown as error:
             raise RegistryError(FORWARDING_FAILED, reason=str(error)) from None
 
     async def _caught_up(self, headers: Mapping[str, str]) -> None:
-        """Return when this server has read what the master wrote, or too long after that."""
-        told = str(headers.get(SEQUENCE.decode()))
-        sequence = whole_number(told) or 0
+        """Return when this server has read what the master wrote, or after a time limit."""
+        value = str(headers.get(SEQUENCE.decode()))
+        sequence = whole_number(value) or 0
         try:
             async with asyncio.timeout(REACHED_S_MAX):
                 while self._registry.state.last_sequence < sequence:
@@ -113,4 +113,4 @@ class MasterForwarding:
                     if self._registry.state.last_sequence < sequence:
                         await asyncio.sleep(REFRESH_S)
         except (TimeoutError, RegistryError):
-            return  # the master has written it, which is what the answer says
+            return  # the answer is still true: the master has written it

@@ -1,4 +1,4 @@
-"""Rows, parameters and bodies of the registry's interface, as its OpenAPI document has them."""
+"""Rows, parameters and bodies of the registry's interface, for its OpenAPI document."""
 
 from functools import partial
 
@@ -58,12 +58,12 @@ def content(schema: Json) -> Json:
 
 
 def body(name: str) -> Json:
-    """Return the media type objects of a body that has a schema of a name."""
+    """Return the media type objects of a body with a named schema."""
     return content(reference(name))
 
 
 def bodies(name: str) -> Json:
-    """Return the media type objects of a list of them."""
+    """Return the media type objects of a list of such bodies."""
     return content({"type": "array", "items": reference(name)})
 
 

@@ -37,13 +37,13 @@ from tms.wire.registry_bodies import (
     VersionBody,
 )
 
-_TYPES_GIVEN = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
-"""The types of an answer, in the order of our choice."""
-TYPES_TAKEN = (*_TYPES_GIVEN, "application/octet-stream")
+_ANSWER_TYPES = (CONTENT_TYPE, "application/vnd.schemaregistry+json", "application/json")
+"""The types of an answer, in the order of preference."""
+REQUEST_TYPES = (*_ANSWER_TYPES, "application/octet-stream")
 ESCAPED = 6
-"""JSON may escape each byte of a text by so many."""
+"""The most bytes of JSON for an escaped byte of text."""
 OTHER_BYTES_MAX = 256 * 1024
-"""The most bytes of a request's body besides the text of a schema."""
+"""The most bytes of a request's body in addition to the text of a schema."""
 _FIELDS = ("sr_field", "SR_FIELD")
 _INT32_MAX = 2**31 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
@@ -52,7 +52,7 @@ B = TypeVar("B")
 
 
 class Handlers:
-    """Answers by a registry."""
+    """Handlers of a registry."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -62,11 +62,11 @@ class Handlers:
 async def read_json(exchange: Exchange, kind: type[B], bytes_max: int) -> B:
     """Return the body.
 
-    Raises `RegistryError`: 422 if there is none, 400 if it is not of the shape that it must be.
+    Raises `RegistryError`: 422 if there is none, 400 if it does not have the required form.
     """
     content_type = exchange.headers.get(b"content-type")
     if content_type is not None:
-        check_type(content_type, TYPES_TAKEN)
+        check_type(content_type, REQUEST_TYPES)
     body = await read_body(exchange, bytes_max)
     if body.strip() in (b"", b"null"):
         raise RegistryError(INVALID_BODY, reason="the body must not be empty or null")
@@ -79,8 +79,8 @@ async def read_json(exchange: Exchange, kind: type[B], bytes_max: int) -> B:
 
 @kept
 def best_type(accept: bytes) -> bytes:
-    """Return the type of the answer that an Accept likes best. Raises `InvalidRequest`."""
-    return best_type_of(accept, _TYPES_GIVEN).encode()
+    """Return the type of the answer that an Accept prefers. Raises `InvalidRequest`."""
+    return best_type_of(accept, _ANSWER_TYPES).encode()
 
 
 def _answer_type(exchange: Exchange) -> bytes:
@@ -93,13 +93,13 @@ async def answer(exchange: Exchange, body: Any) -> None:
 
 
 async def answer_in_parts(
-    exchange: Exchange, found: Sequence[B], told: Callable[[B], Any], at_once: int
+    exchange: Exchange, items: Sequence[B], body_of: Callable[[B], Any], at_once: int
 ) -> None:
-    """Answer with a long list, part by part, so that others have their turn in between."""
+    """Answer with a long list, part by part, so that others get their turn in between."""
     await exchange.start_stream(_answer_type(exchange))
     await exchange.send_part(b"[", more=True)
-    for first in range(0, len(found), at_once):
-        part = [_encode(told(each)) for each in found[first : first + at_once]]
+    for first in range(0, len(items), at_once):
+        part = [_encode(body_of(item)) for item in items[first : first + at_once]]
         start = b"," if first else b""
         await exchange.send_part(start + b",".join(part), more=True)
         await asyncio.sleep(0)
@@ -112,7 +112,7 @@ async def answer_text(exchange: Exchange, text: str) -> None:
 
 
 def flag(exchange: Exchange, name: str) -> bool:
-    """Whether a parameter of the query says "true"; any other word says no, as it does there."""
+    """Whether a parameter of the query is "true"; any other word means no, as in Confluent's."""
     return values_of(exchange.query).get(name, "").strip().lower() == "true"
 
 
@@ -127,14 +127,14 @@ def subject_of(exchange: Exchange) -> str:
 
 
 def hint_of(exchange: Exchange) -> str:
-    """Return the subject that a query hints at, and so the context of an id."""
+    """Return the subject in a query, which gives the context of an id."""
     return in_context(exchange.names, text(exchange, "subject"))
 
 
 def prefix_of(exchange: Exchange, default: str = "") -> str:
-    """Return how the subjects begin that are asked for.
+    """Return the prefix of the requested subjects.
 
-    Below a context, `default` is all that is in it.
+    Below a context, the `default` means all of its subjects.
     """
     default = default if "context" not in exchange.names else ""
     prefix = text(exchange, "subjectPrefix", default)
@@ -142,7 +142,7 @@ def prefix_of(exchange: Exchange, default: str = "") -> str:
 
 
 def page(exchange: Exchange, found: Sequence[B]) -> Sequence[B]:
-    """Return the part of a list that `offset` and `limit` ask for. Raises `InvalidRequest`."""
+    """Return the part of a list that `offset` and `limit` select. Raises `InvalidRequest`."""
     if not exchange.query:
         return found
     offset = max(0, _number(exchange, "offset", 0))
@@ -160,7 +160,7 @@ def _number(exchange: Exchange, name: str, default: int) -> int:
 
 
 def schema_id(exchange: Exchange) -> int:
-    """Return the id in the path. Raises `InvalidRequest` (not_found) if it is no number."""
+    """Return the id in the path. Raises `InvalidRequest` (not_found) if it is not a number."""
     given = exchange.names["id"]
     if not _WHOLE.fullmatch(given) or abs(int(given)) > _INT32_MAX:
         raise InvalidRequest("not_found", path=exchange.path)
@@ -170,7 +170,7 @@ def schema_id(exchange: Exchange) -> int:
 
 
 def submitted_of(exchange: Exchange, request: SchemaRequest, subject: str) -> SubmittedSchema:
-    """Return the schema that a request sends for a subject."""
+    """Return the schema that a request submits for a subject."""
     submitted = SubmittedSchema(
         request.schema or "",
         request.schemaType or AVRO,
@@ -182,7 +182,7 @@ def submitted_of(exchange: Exchange, request: SchemaRequest, subject: str) -> Su
     return submitted_in(subject, submitted)
 
 
-def tags_told(listed: Sequence[TagsBody] | None) -> Tags:
+def tags_of(listed: Sequence[TagsBody] | None) -> Tags:
     """Return the tags that a request lists."""
     return tuple(
         (
@@ -194,7 +194,7 @@ def tags_told(listed: Sequence[TagsBody] | None) -> Tags:
 
 
 def tags_body(tags: Tags) -> list[TagsBody]:
-    """Return tags as they are answered."""
+    """Return tags in the form of an answer."""
     return [
         TagsBody(EntityBody(path, "sr_field" if is_field else "sr_record"), list(names))
         for (path, is_field), names in tags
@@ -202,14 +202,14 @@ def tags_body(tags: Tags) -> list[TagsBody]:
 
 
 class Shown(NamedTuple):
-    """A schema in the form that the query asks for."""
+    """A schema in the form that the query requests."""
 
     schema: str
     tags: list[TagsBody] | UnsetType = UNSET
 
 
 async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown:
-    """Return the text of a schema in the form that the query asks for, and its tags if it does.
+    """Return the text of a schema in the form that the query requests, with tags if requested.
 
     Raises `NotPermitted` as `text_of`.
     """
@@ -225,7 +225,7 @@ async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown
 
 
 def _wanted_tags(exchange: Exchange) -> frozenset[str]:
-    """Return the tags that a query asks for; `lookup.ALL_TAGS` stands for all."""
+    """Return the tags that a query requests; `lookup.ALL_TAGS` means all."""
     asked = parse_qsl(exchange.query.decode(errors="replace"))
     names = {value.strip() for name, value in asked if name == "findTags"}
     every = {name for name in names if name.lower() == "true"}
@@ -234,21 +234,21 @@ def _wanted_tags(exchange: Exchange) -> frozenset[str]:
 
 
 async def text_of(exchange: Exchange, registry: Registry, schema: Schema) -> str:
-    """Return the text of a schema, in the form that the query asks for.
+    """Return the text of a schema, in the form that the query requests.
 
-    Raises `NotPermitted` for another form if who asks may not read all that the schema refers to.
+    Raises `NotPermitted` for another form if the caller may not read all of its references.
     """
     form = text(exchange, "format") if exchange.query else ""
     if not form:
         return schema.text
     reader_of(exchange).check_references(registry.state, schema.references)
-    # In a task of its own: who answers at once has none.
+    # In a task of its own: a request that is answered at once has none.
     look = partial(lookup.text_in, schema=schema, form=form)
     return await asyncio.create_task(registry.answer(look))
 
 
 def facts_of(schema: Schema) -> dict[str, Any]:
-    """Return what each answer with a schema has beside its text."""
+    """Return the fields that each answer with a schema has in addition to its text."""
     return {
         "guid": schema.guid,
         "schemaType": schema.kind,
@@ -259,7 +259,7 @@ def facts_of(schema: Schema) -> dict[str, Any]:
 
 
 def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
-    """Return a version as it is answered."""
+    """Return a version in the form of an answer."""
     schema = version.schema
     body = VersionBody(
         subject=version.subject,
@@ -276,7 +276,7 @@ def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
 async def answer_registered(
     exchange: Exchange, registry: Registry, subject: str, registered: Registered
 ) -> None:
-    """Answer with what became of a registration; without the schema to who may not read it."""
+    """Answer with the result of a registration; the schema only if the caller may read it."""
     schema, reader = registered.schema, reader_of(exchange)
     in_form = bool(exchange.query) and bool(text(exchange, "format"))
     is_whole = reader.refused_in(registry.state, schema.references) is None

@@ -57,7 +57,7 @@ _BY_ANSWER = frozenset(
 
 
 def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-    """Return operations that say what they are done to."""
+    """Return the operations, each with the resource that it acts on."""
     return tuple(
         replace(each, decided_by=DecidedBy.ANSWER)
         if each.name in _BY_ANSWER
@@ -69,23 +69,23 @@ def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple
 def in_context(names: Mapping[str, str], name: str) -> str:
     """Return a subject or a part of one, in the context that a path names.
 
-    Below `/contexts/{context}` a name that says no context itself is one of that context. Raises
-    `RegistryError` (42208) if there can be no such context.
+    Below `/contexts/{context}` a name without a context belongs to that one. Raises `RegistryError`
+    (42208) if the context's name is not valid.
     """
     context = names.get("context")
     return name if context is None else resolved_in(name, check_context(context))
 
 
 def _resource(registry: Registry, operation: Operation, names: Mapping[str, str]) -> Resource:
-    """Return what an operation is done to. Raises `RegistryError` (42208)."""
-    given = in_context(names, names.get("subject", ""))
+    """Return the resource of an operation. Raises `RegistryError` (42208)."""
+    name = in_context(names, names.get("subject", ""))
     has_alias = operation.action is Action.READ and operation.name not in _OF_ITS_NAME
-    subject = registry.state.resolved(given) if has_alias else qualified(given)
+    subject = registry.state.resolved(name) if has_alias else qualified(name)
     return subject_resource(subject or None)
 
 
 def reader_of(exchange: Exchange) -> SchemaReader:
-    """Return the reader that somebody who asks is."""
+    """Return the reader for the caller."""
     if exchange.admission is None or exchange.context.access is None:
         return EVERYTHING
     return SchemaReader(partial(_may_read, exchange), partial(_refuse, exchange))
@@ -97,29 +97,29 @@ def _may_read(exchange: Exchange, subject: str) -> bool:
 
 def _refuse(exchange: Exchange, subject: str | None) -> Never:
     access = exchange.context.access
-    assert access is not None, "nothing is refused where nobody is asked"
+    assert access is not None, "without access control nothing is refused"
     access.refuse(exchange, Action.READ, subject_resource(subject or None))
 
 
 def readable(
     exchange: Exchange,
-    given: str,
+    name: str,
     look: Callable[[S], A],
     submitted: SubmittedSchema | None = None,
     *,
     is_whole: bool = False,
 ) -> Callable[[S], A]:
-    """Return `look`, but it raises `NotPermitted` unless who asks may read what it looks up.
+    """Return a `look` that raises `NotPermitted` unless the caller may read what it looks up.
 
-    `given` is the subject that is asked for, `submitted` a schema that is sent with it. With
-    `is_whole` also what the versions of the subject refer to.
+    `name` is the requested subject, `submitted` a schema that is sent with it. With `is_whole`, the
+    caller must also be allowed to read all references of the subject's versions.
     """
     if exchange.admission is None:
         return look
 
     def look_if_allowed(known: S) -> A:
         state = known if isinstance(known, State) else known.state
-        subject = state.resolved(given)
+        subject = state.resolved(name)
         exchange.check_access(Action.READ, subject_resource(subject or None))
         reader = reader_of(exchange)
         if submitted is not None:
@@ -133,15 +133,16 @@ def readable(
 
 def writable(
     exchange: Exchange,
-    given: str,
+    name: str,
     command: Callable[[Knowledge], Decided[A]],
     submitted: SubmittedSchema | None = None,
     telling: Collection[int] = (INCOMPATIBLE,),
 ) -> Callable[[Knowledge], Decided[A]]:
-    """Return `command`, but it destroys no version that who asks may not delete.
+    """Return a `command` that destroys no version that the caller may not delete.
 
-    And refusals with the codes `telling` have no word of versions of `given`, a subject, if who
-    asks may not read them. `submitted` refers to what they may read, or `NotPermitted` is raised.
+    Refusals with the codes `telling` say nothing about versions of the subject `name` if the caller
+    may not read them. If the caller may not read the references of `submitted`, it raises
+    `NotPermitted`.
     """
     if exchange.admission is None:
         return command
@@ -153,10 +154,10 @@ def writable(
         try:
             decided = command(replace(known, reader=reader))
         except RegistryError as error:
-            versions = known.state.versions(qualified(given))
+            versions = known.state.versions(qualified(name))
             if error.code not in telling or reader.reads_whole(known.state, versions):
                 raise
-            raise _without_words(error, given) from None
+            raise _without_words(error, name) from None
         for subject in _destroyed(known.state, decided):
             exchange.check_access(Action.DELETE, subject_resource(subject))
         return decided
@@ -165,7 +166,7 @@ def writable(
 
 
 def _without_words(error: RegistryError, subject: str) -> RegistryError:
-    """Return a refusal that tells nothing of the versions that there are."""
+    """Return a refusal that says nothing about the existing versions."""
     hidden = "you may not read all the schemas that it is compared with"
     if error.code == INCOMPATIBLE:
         return RegistryError(INCOMPATIBLE, subject=subject, details=hidden)
@@ -173,7 +174,7 @@ def _without_words(error: RegistryError, subject: str) -> RegistryError:
 
 
 def _destroyed(state: State, decided: Decided[A]) -> list[str]:
-    """Return the subjects of which a decision takes versions that it writes no more."""
+    """Return the subjects from which a decision deletes versions without writing them again."""
     written = {
         (each.subject, each.id) for each in decided.records if isinstance(each, SchemaWritten)
     }

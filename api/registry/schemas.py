@@ -35,15 +35,15 @@ from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBo
 
 TAG = "Schemas"
 _AT_ONCE = 500
-"""So many versions are encoded before others have a turn."""
+"""The versions that are encoded before others get a turn."""
 _get = partial(p.GET, tag=TAG)
 
 
 class SchemaHandlers(Handlers):
-    """Answers by a registry."""
+    """Handlers of schemas."""
 
     async def by_id(self, exchange: Exchange) -> None:
-        """Answer with the schema of an id: from memory, if it is there."""
+        """Answer with the schema of an id, from memory if possible."""
         version = await self._of_id(exchange)
         body = _body(version, await shown(exchange, self._registry, version.schema))
         if exchange.query and flag(exchange, "fetchMaxId"):
@@ -52,7 +52,7 @@ class SchemaHandlers(Handlers):
         await answer(exchange, body)
 
     async def text_by_id(self, exchange: Exchange) -> None:
-        """Answer with the text alone."""
+        """Answer with only the text."""
         schema = (await self._of_id(exchange)).schema
         await answer_text(exchange, await text_of(exchange, self._registry, schema))
 
@@ -91,8 +91,8 @@ class SchemaHandlers(Handlers):
         uses = lookup.all_uses_of_guid(self._registry.state, exchange.names["guid"])
         version = reader_of(exchange).one_of(version, uses)
         schema = version.schema
-        told = await shown(exchange, self._registry, schema)
-        body = _body(version, told)
+        view = await shown(exchange, self._registry, schema)
+        body = _body(version, view)
         await answer(
             exchange,
             msgspec.structs.replace(body, subject=UNSET, version=UNSET, ts=UNSET, deleted=UNSET),
@@ -124,14 +124,14 @@ class SchemaHandlers(Handlers):
         found = page(exchange, seen)
         aliases = lookup.aliases(self._registry.state) if flag(exchange, "aliases") else {}
 
-        def told(version: Version) -> VersionBody:
+        def body_of(version: Version) -> VersionBody:
             names = [each for each in aliases.get(version.subject, ()) if reads(each)]
             return msgspec.structs.replace(version_body(version), aliases=names)
 
         if len(found) <= _AT_ONCE:
-            await answer(exchange, [told(version) for version in found])
+            await answer(exchange, [body_of(version) for version in found])
         else:
-            await answer_in_parts(exchange, found, told, _AT_ONCE)
+            await answer_in_parts(exchange, found, body_of, _AT_ONCE)
 
     @staticmethod
     async def types(exchange: Exchange) -> None:
@@ -242,12 +242,12 @@ class SchemaHandlers(Handlers):
         )
 
 
-def _body(version: Version, told: Shown) -> SchemaBody:
+def _body(version: Version, view: Shown) -> SchemaBody:
     schema = version.schema
     return SchemaBody(
-        schema=told.schema,
+        schema=view.schema,
         **facts_of(schema),
-        schemaTags=told.tags,
+        schemaTags=view.tags,
         subject=version.subject,
         version=version.number,
         ts=version.written_ms,

@@ -32,7 +32,7 @@ class _ModeRequest(msgspec.Struct):
 
 
 class SettingHandlers(Handlers):
-    """Answers by a registry."""
+    """Handlers of settings."""
 
     async def config(self, exchange: Exchange) -> None:
         """Answer with the settings of a scope."""
@@ -49,7 +49,7 @@ class SettingHandlers(Handlers):
         await answer(exchange, ConfigSetBody(**msgspec.structs.asdict(config)))
 
     async def delete_config(self, exchange: Exchange) -> None:
-        """Give settings up."""
+        """Remove settings."""
         scope = _scope(exchange)
         was = await self._registry.write(lambda known: commands.delete_config(known.state, scope))
         await answer(exchange, _shown(was))
@@ -73,7 +73,7 @@ class SettingHandlers(Handlers):
         await answer(exchange, ModeBody(await self._registry.write(command)))
 
     async def delete_mode(self, exchange: Exchange) -> None:
-        """Give the mode up."""
+        """Remove the mode."""
         scope, recursive = _scope(exchange), flag(exchange, "recursive")
 
         def command(known: Knowledge) -> Decided[str]:
@@ -162,7 +162,7 @@ class SettingHandlers(Handlers):
 def _rows(
     kind: str, below: str
 ) -> tuple[partial[Operation], partial[Operation], partial[Operation]]:
-    """Return the makers of the rows that show, set and delete what a scope sets."""
+    """Return partial rows that show, set and delete a scope's setting."""
     name = f"subject_{kind}" if below else kind
     place = {"path": f"/{kind}{below}", "tag": kind.capitalize()}
     change = partial(p.ROW, action=Action.COMPATIBILITY, **place)
@@ -175,7 +175,7 @@ def _rows(
 
 
 def _look(exchange: Exchange, of: Callable[..., A]) -> Callable[[State], A]:
-    """Return the look at what holds in the scope that a request names."""
+    """Return a look at the setting that applies in the scope of a request."""
     default_to_global = flag(exchange, "defaultToGlobal")
     return partial(of, given=_scope(exchange), default_to_global=default_to_global)
 
@@ -185,14 +185,14 @@ def _scope(exchange: Exchange) -> str:
 
 
 def _change(request: ConfigRequest) -> dict[str, object]:
-    """Return what a request changes. The level has two names there."""
-    told = msgspec.structs.asdict(request)
-    level = told.pop("compatibility_level")
-    if told["compatibility"] is UNSET:
-        told["compatibility"] = level
-    return {name: value for name, value in told.items() if value is not UNSET}
+    """Return the changes of a request, in which the level has two names."""
+    fields = msgspec.structs.asdict(request)
+    level = fields.pop("compatibility_level")
+    if fields["compatibility"] is UNSET:
+        fields["compatibility"] = level
+    return {name: value for name, value in fields.items() if value is not UNSET}
 
 
 def _shown(config: Config) -> ConfigBody:
-    told = msgspec.structs.asdict(config)
-    return ConfigBody(compatibility_level=told.pop("compatibility"), **told)
+    fields = msgspec.structs.asdict(config)
+    return ConfigBody(compatibility_level=fields.pop("compatibility"), **fields)

@@ -18,7 +18,7 @@ from api.registry.requests import (
     shown,
     subject_of,
     submitted_of,
-    tags_told,
+    tags_of,
     version_body,
 )
 from api.registry.resources import readable, reader_of, writable
@@ -38,7 +38,7 @@ VERSIONS = f"{SUBJECT}/versions"
 
 
 class SubjectHandlers(Handlers):
-    """Answers by a registry."""
+    """Handlers of subjects."""
 
     async def subjects(self, exchange: Exchange) -> None:
         """Answer with the names of subjects."""
@@ -64,9 +64,9 @@ class SubjectHandlers(Handlers):
             deleted=flag(exchange, "deleted"),
         )
         version = await self._registry.examine(readable(exchange, subject, look, submitted))
-        told = await shown(exchange, self._registry, version.schema)
+        view = await shown(exchange, self._registry, version.schema)
         body = version_body(version, is_lookup=True)
-        await answer(exchange, msgspec.structs.replace(body, schema=told.schema))
+        await answer(exchange, msgspec.structs.replace(body, schema=view.schema))
 
     async def delete_subject(self, exchange: Exchange) -> None:
         """Delete all versions of a subject."""
@@ -100,8 +100,8 @@ class SubjectHandlers(Handlers):
             version=request.version,
         )
         change = TagChange(
-            tags_told(request.schemaTagsToAdd),
-            tags_told(request.schemaTagsToRemove),
+            tags_of(request.schemaTagsToAdd),
+            tags_of(request.schemaTagsToRemove),
             from_latest=bool(request.propagateSchemaTags),
         )
         has_tags = change != TagChange()

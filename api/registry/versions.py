@@ -19,7 +19,7 @@ from api.registry.requests import (
     read_json,
     shown,
     subject_of,
-    tags_told,
+    tags_of,
     text_of,
     version_body,
 )
@@ -37,17 +37,17 @@ VERSION = f"{VERSIONS}/{{version}}"
 
 
 class VersionHandlers(Handlers):
-    """Answers by a registry."""
+    """Handlers of versions."""
 
     async def version(self, exchange: Exchange) -> None:
         """Answer with a version."""
         await self._answer_version(exchange, await self._version(exchange))
 
     async def _answer_version(self, exchange: Exchange, version: Version) -> None:
-        told = await shown(exchange, self._registry, version.schema)
+        view = await shown(exchange, self._registry, version.schema)
         body = version_body(version)
         await answer(
-            exchange, msgspec.structs.replace(body, schema=told.schema, schemaTags=told.tags)
+            exchange, msgspec.structs.replace(body, schema=view.schema, schemaTags=view.tags)
         )
 
     async def with_metadata(self, exchange: Exchange) -> None:
@@ -109,13 +109,13 @@ class VersionHandlers(Handlers):
         await answer(exchange, page(exchange, found))
 
     async def write_tags(self, exchange: Exchange) -> None:
-        """Register a version that is an earlier one with other tags."""
+        """Register a copy of an earlier version with other tags."""
         request = await read_json(exchange, TagsRequest, OTHER_BYTES_MAX)
         subject, told = subject_of(exchange), contract_in_order(request.metadata, request.rule_set)
         wanted = TagsToWrite(
             subject=subject,
             token=exchange.names["version"],
-            change=TagChange(tags_told(request.tags_to_add), tags_told(request.tags_to_remove)),
+            change=TagChange(tags_of(request.tags_to_add), tags_of(request.tags_to_remove)),
             told=told,
             rules_to_merge=contract_in_order(None, request.rules_to_merge).rule_set,
             rules_to_remove=tuple(request.rules_to_remove or ()),

@@ -28,7 +28,7 @@ START_S_MAX = 60
 def start(folder: Path, *, members: int = 1, options: Sequence[str] = ()) -> Servers:
     """Start servers with their data in `folder`, and return when they serve clients.
 
-    `options` are more of each server's; with `--cert-file` clients are served TLS. Raises
+    `options` are added to each server's; with `--cert-file` clients must use TLS. Raises
     `CannotStart`; then none is left running.
     """
     folder = folder.resolve()
@@ -79,7 +79,7 @@ def wait_until_serving(servers: Servers, name: str) -> None:
 
 
 def is_healthy(servers: Servers, name: str) -> bool:
-    """Whether a server has a leader and answers; one that wants certificates just answers."""
+    """Whether a server answers and, unless it requires certificates, has a leader."""
     options = [option for option in servers.commands[name] if option.startswith("--cert-file")]
     anyone = ssl.create_default_context()
     anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE
@@ -96,7 +96,7 @@ def is_healthy(servers: Servers, name: str) -> bool:
 
 
 def leader(servers: Servers) -> str:
-    """Return the name of the member that leads, waiting for the election of one."""
+    """Return the name of the leader, after waiting for its election."""
     deadline = time.monotonic() + START_S_MAX
     while time.monotonic() < deadline:
         for name in servers.running():
@@ -109,36 +109,36 @@ def leader(servers: Servers) -> str:
 
 
 class Administration:
-    """Users and roles of servers that do not ask who one is yet."""
+    """Users and roles of servers on which authentication is not enabled yet."""
 
     def __init__(self, servers: Servers) -> None:
         self._url = f"http://{servers.addresses.partition(',')[0]}/v3/auth"
 
     def add_role(self, role: str, start: str, stop: str) -> None:
-        """Let a role, which is made where there is none, read and write the keys of a range."""
-        with suppress(urllib.error.HTTPError):  # it is there
+        """Let a role, which is created if necessary, read and write the keys of a range."""
+        with suppress(urllib.error.HTTPError):  # it exists
             self._ask("role/add", {"name": role})
         start, stop = (base64.b64encode(key.encode()).decode() for key in (start, stop))
         allowed = {"permType": "READWRITE", "key": start, "range_end": stop}
         self._ask("role/grant", {"name": role, "perm": allowed})
 
     def add_user(self, user: str, password: str, role: str) -> None:
-        """Add a user who has a role."""
+        """Add a user with a role."""
         with suppress(urllib.error.HTTPError):
             self._ask("role/add", {"name": role})
         self._ask("user/add", {"name": user, "password": password})
         self._ask("user/grant", {"user": user, "role": role})
 
     def enable(self) -> None:
-        """Have the servers ask from now on."""
+        """Enable authentication."""
         self._ask("enable", {})
 
     def _ask(self, what: str, body: object) -> None:
         urllib.request.urlopen(f"{self._url}/{what}", json.dumps(body).encode(), timeout=10).close()
 
 
-def _start(folder: Path, asked: argparse.Namespace) -> Servers:
-    return start(folder, members=asked.members)
+def _start(folder: Path, arguments: argparse.Namespace) -> Servers:
+    return start(folder, members=arguments.members)
 
 
 if __name__ == "__main__":

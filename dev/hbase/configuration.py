@@ -1,8 +1,8 @@
 """The hbase-site.xml and zoo.cfg of small HBase servers on loopback, and Java's arguments for them.
 
-What is chosen here and why: everything listens on 127.0.0.1 only; writes are synced to disk before
-they are acknowledged, as on a real cluster's disks; the gateway gives up on a call (25 s) before
-TMS does (`hbase_timeout_s`, 30 s), by when nothing that TMS sent is under way there.
+The choices: everything listens on 127.0.0.1 only. Writes are synced to disk before they are
+acknowledged, as in a real cluster. The gateway gives up on a call (25 s) before TMS does
+(`hbase_timeout_s`, 30 s), so that then none of TMS's calls is under way there.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ JAVA_FLAGS = (
 )
 """What HBase 2.6 needs of Java 17."""
 FAST_START = "-XX:TieredStopAtLevel=1"
-"""For tests: code that is compiled sooner, and slower."""
+"""For tests: faster compilation to slower code."""
 
 LOG4J = """\
 appender.console.type = Console
@@ -44,7 +44,7 @@ rootLogger.appenderRef.console.ref = console
 def common_site(
     folder: Path, zookeeper_port: int, *, distributed: bool, give_up_s: int
 ) -> dict[str, str]:
-    """Return what all servers of one `folder` share. A call is given up after `give_up_s`."""
+    """Return the settings of all servers in `folder`. A call is given up after `give_up_s`."""
     give_up = str(give_up_s * 1000)
     return {
         "hbase.rootdir": f"file://{folder}/data",
@@ -75,7 +75,7 @@ def common_site(
         "hbase.rpc.timeout": str(min(10, give_up_s) * 1000),
         "hbase.client.operation.timeout": give_up,
         "hbase.client.meta.operation.timeout": give_up,
-        # A message may have 10 MiB, and its row has some bytes more.
+        # A message may have 10 MiB, and its row is a little larger.
         "hbase.client.keyvalue.maxsize": str(16 * 1024 * 1024),
         "hbase.server.keyvalue.maxsize": str(16 * 1024 * 1024),
     }
@@ -91,7 +91,7 @@ def site_xml(properties: Mapping[str, str]) -> str:
 
 
 def zoo_cfg(folder: Path, port: int) -> str:
-    """Return the configuration of a ZooKeeper server of its own."""
+    """Return the configuration of a separate ZooKeeper server."""
     return (
         f"tickTime=500\ndataDir={folder}/zookeeper\nclientPort={port}\n"
         f"clientPortAddress={HOST}\nadmin.enableServer=false\nmaxClientCnxns=0\n"

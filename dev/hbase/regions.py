@@ -13,14 +13,14 @@ _CHARACTERS = 3_000
 
 
 class CannotChange(Exception):
-    """Raised when HBase did not do it; its text is what Java said."""
+    """Raised if HBase did not do it; its text is Java's output."""
 
 
 def change(servers: Servers, verb: str, table: bytes, row: bytes) -> None:
     """Split the region at `row`, merge it with the next one, or move it to another server.
 
-    `verb` is split, merge or move. Returns when it is done; takes some seconds, for it starts a
-    JVM. Raises `CannotChange`; a region that came of a split cannot be merged soon after.
+    `verb` is split, merge or move. Returns when it is done; takes some seconds, because it starts a
+    JVM. Raises `CannotChange`, also if a region that was split is merged soon after.
     """
     conf = Path(servers.folder, "conf", "gateway")
     done = subprocess.run(

@@ -1,12 +1,12 @@
-"""Starts and stops real HBase servers on this machine, for tests and for trying things out.
+"""Starts and stops real HBase servers on this machine, for tests and experiments.
 
     dev/hbase/start FOLDER [--cluster] [--port PORT]
     dev/hbase/stop FOLDER [--remove]
 
 Without `--cluster`, HBase is one JVM (master, region server and ZooKeeper), which starts faster
-and runs slower; with it, ZooKeeper, a master and two region servers are processes of their own.
-Before both stand two Thrift gateways: the one that TMS talks to, and one of Thrift's second
-version, which alone can create tables in several regions (`tms init --admin`).
+and runs slower; with it, ZooKeeper, a master and two region servers are separate processes. In both
+cases there are two Thrift gateways: the one that TMS uses, and one of Thrift's second version,
+which is needed to create tables in several regions (`tms init --admin`).
 
 Logs are in `FOLDER/logs` (dev/processes.py). The jars come from Maven, once (dev/jars.py).
 """
@@ -50,7 +50,7 @@ class HBaseServers(Servers):
 
     @property
     def gateway_port(self) -> int:
-        """The port of the gateway that TMS talks to."""
+        """The port of the gateway that TMS uses."""
         return self.ports[_GATEWAY]
 
     @property
@@ -60,7 +60,7 @@ class HBaseServers(Servers):
 
     @property
     def gateway(self) -> str:
-        """HOST:PORT of the gateway that TMS talks to."""
+        """HOST:PORT of the gateway that TMS uses."""
         return f"{HOST}:{self.gateway_port}"
 
     @property
@@ -69,7 +69,7 @@ class HBaseServers(Servers):
         return f"{HOST}:{self.admin_port}"
 
     def stop(self) -> None:
-        """End all processes, those nearest to clients first."""
+        """End all processes, those closest to clients first."""
         for name in (_ADMIN, _GATEWAY):
             if name in self.pids:
                 self.kill(name, signal.SIGTERM)
@@ -117,9 +117,9 @@ def _check_free(port: int) -> None:
 def start(
     folder: Path, *, cluster: bool = False, port: int | None = None, give_up_s: int = 25
 ) -> HBaseServers:
-    """Start servers with their data in `folder`, and return when they take puts.
+    """Start servers with their data in `folder`, and return when they accept puts.
 
-    The gateway gives a call up after `give_up_s`. Raises `CannotStart`; then none is left running.
+    The gateway gives up a call after `give_up_s`. Raises `CannotStart`; then none is left running.
     """
     folder = folder.resolve()
     check_none_run(folder)
@@ -175,7 +175,7 @@ def _planned(
 
 
 def main() -> None:
-    """Do what `dev/hbase/start` or `dev/hbase/stop` were asked."""
+    """Run `dev/hbase/start` or `dev/hbase/stop`."""
     parser = argparse.ArgumentParser(
         prog="dev/hbase", description="Run HBase on this machine, for experiments."
     )
@@ -188,23 +188,23 @@ def main() -> None:
     )
     starting.add_argument("--port", type=int, help="port of the gateway (default: any free one)")
     stopping.add_argument("--remove", action="store_true", help="also remove the folder")
-    asked = parser.parse_args()
-    if asked.verb == "start":
+    arguments = parser.parse_args()
+    if arguments.verb == "start":
         try:
-            servers = start(asked.folder, cluster=asked.cluster, port=asked.port)
+            servers = start(arguments.folder, cluster=arguments.cluster, port=arguments.port)
         except CannotStart as error:
             sys.exit(str(error))
         print(f"HBase is running; its logs are in {servers.folder}/logs. To use it:")
         print(f"  tms init --store hbase://{servers.gateway}/tms --admin {servers.admin}")
         print(f"  tms serve --store hbase://{servers.gateway}/tms")
         return
-    found = load(asked.folder, HBaseServers)
+    found = load(arguments.folder, HBaseServers)
     if found is None:
-        print(f"No servers are running in {asked.folder}.")
+        print(f"No servers are running in {arguments.folder}.")
     else:
         found.stop()
-    if asked.remove:
-        shutil.rmtree(asked.folder, ignore_errors=True)
+    if arguments.remove:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

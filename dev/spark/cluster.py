@@ -1,9 +1,9 @@
-"""A Spark cluster on this machine, from the pip package alone: a master and workers.
+"""A Spark cluster on this machine, from only the pip package: a master and workers.
 
     dev/spark/cluster [--workers COUNT] [FOLDER]
 
 Runs until it is interrupted. `FOLDER`, by default a new one in the temporary folder, has the logs
-and what the workers put down. Every process is a child of this one, and ends with it.
+and the workers' files. Every process is a child of this one, and ends with it.
 """
 
 import argparse
@@ -45,11 +45,11 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """The master's, as `spark.master` takes it."""
+        """The URL of the master, for `spark.master`."""
         return f"spark://{HOST}:{self._port}"
 
     def __enter__(self) -> Self:
-        """Start master and workers, and return when all have found each other."""
+        """Start master and workers, and return when all are connected."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as processes:
             where = ("--host", HOST, "--webui-port", "0")
@@ -127,10 +127,10 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, nargs="?", help="folder for logs (default: a new one)")
     parser.add_argument("--workers", type=int, default=2)
-    asked = parser.parse_args()
-    folder = asked.folder or Path(tempfile.mkdtemp(prefix="tms-spark-"))
+    arguments = parser.parse_args()
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="tms-spark-"))
     try:
-        with Cluster(folder, asked.workers) as cluster:
+        with Cluster(folder, arguments.workers) as cluster:
             print(f"Spark is running; its logs are in {folder}. To use it:", flush=True)
             print(f"  tms spark stats TOPIC --master {cluster.url}", flush=True)
             print("Stop it with Ctrl-C.", flush=True)

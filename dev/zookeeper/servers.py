@@ -3,7 +3,7 @@
     dev/zookeeper/start FOLDER [--members 3]
     dev/zookeeper/stop FOLDER [--remove]
 
-The jars are those of dev/hbase, which has ZooKeeper's server in them.
+The jars are those of dev/hbase, which include ZooKeeper's server.
 """
 
 import argparse
@@ -23,7 +23,7 @@ _ONE = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _MEMBER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 _NO_NATIVE = "-Dio.netty.transport.noNative=true"
-"""The jars have native parts of another version of Netty, which TLS goes through."""
+"""The jars have native parts of another version of Netty, which TLS would use."""
 _LOG4J = """\
 log4j.rootLogger=WARN, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -37,7 +37,7 @@ Settings = Mapping[str, str]
 def start(folder: Path, *, members: int = 1, settings: Settings | None = None) -> Servers:
     """Start servers with their data in `folder`, and return when they serve clients.
 
-    `settings` are more lines of each zoo.cfg. Raises `CannotStart`; then none is left running.
+    `settings` are added to each zoo.cfg. Raises `CannotStart`; then none is left running.
     """
     folder = folder.resolve()
     check_none_run(folder)
@@ -79,7 +79,7 @@ def _planned(folder: Path, jars: str, members: int, settings: Settings) -> Serve
             "clientPortAddress": HOST,
             "admin.enableServer": "false",
             "maxClientCnxns": "0",
-            # A client may ask for a session from 1 to 60 s; the default ends at twenty ticks.
+            # A client may request a session of 1 to 60 s; the default maximum is twenty ticks.
             "maxSessionTimeout": "60000",
             "4lw.commands.whitelist": "srvr",
             **(ensemble if members > 1 else {}),
@@ -99,7 +99,7 @@ def _planned(folder: Path, jars: str, members: int, settings: Settings) -> Serve
 
 
 def role(port: int) -> str | None:
-    """Return what a server is: leader, follower or standalone; None where it serves nobody."""
+    """Return a server's role: leader, follower or standalone; None if it serves no clients."""
     try:
         with socket.create_connection((HOST, port), 2) as connection:
             connection.sendall(b"srvr")
@@ -113,7 +113,7 @@ def role(port: int) -> str | None:
 
 
 def leader(servers: Servers) -> str:
-    """Return the name of the member that leads, waiting for the election of one."""
+    """Return the name of the leader, after waiting for its election."""
     deadline = time.monotonic() + START_S_MAX
     while time.monotonic() < deadline:
         for name in servers.running():
@@ -133,8 +133,8 @@ def wait_until_serving(servers: Servers, name: str) -> None:
         time.sleep(0.1)
 
 
-def _start(folder: Path, asked: argparse.Namespace) -> Servers:
-    return start(folder, members=asked.members)
+def _start(folder: Path, arguments: argparse.Namespace) -> Servers:
+    return start(folder, members=arguments.members)
 
 
 if __name__ == "__main__":

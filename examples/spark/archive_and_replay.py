@@ -2,8 +2,8 @@
 
     scripts/environment spark; .venv/bin/python examples/spark/archive_and_replay.py
 
-Needs a server (TMS_URL, http://127.0.0.1:11015 unless set). Both may be run again at any time: an
-archive goes on where it stopped, and a replay that was done changes nothing.
+Needs a server (TMS_URL, by default http://127.0.0.1:11015). Both can be repeated at any time: an
+archive continues where it stopped, and a replay that is complete changes nothing.
 """
 
 import os
@@ -21,7 +21,7 @@ URL = os.environ.get("TMS_URL", "http://127.0.0.1:11015")
 
 
 def run(spark: SparkSession, url: str) -> None:
-    """Archive three messages, replay them twice, and print what is there."""
+    """Archive three messages, replay them twice, and print the result."""
     with tms.connect(url) as client, tempfile.TemporaryDirectory() as folder:
         names = [f"example-{kind}-{uuid.uuid4().hex}" for kind in ("events", "replayed")]
         events, replayed = (client.topic(name) for name in names)

@@ -1,8 +1,8 @@
-"""Joins two topics: orders with the payments that came within an hour of them.
+"""Joins two topics: orders with the payments that arrived within an hour of them.
 
     scripts/environment spark; .venv/bin/python examples/spark/join.py
 
-Needs a server (TMS_URL, http://127.0.0.1:11015 unless set). Both sides are streams; each pair is
+Needs a server (TMS_URL, by default http://127.0.0.1:11015). Both sides are streams; each pair is
 published once, in the same transaction as all others of its batch.
 """
 
@@ -20,7 +20,7 @@ URL = os.environ.get("TMS_URL", "http://127.0.0.1:11015")
 
 
 def parsed(spark: SparkSession, url: str, topic: str, schema: str) -> DataFrame:
-    """Return a topic of JSON objects as columns, with the time they were published."""
+    """Return a topic of JSON objects as columns, with the times of their publication."""
     rows = (
         spark.readStream.format("tms")
         .options(url=url, subscribe=topic, startingOffsets="earliest")
@@ -31,7 +31,7 @@ def parsed(spark: SparkSession, url: str, topic: str, schema: str) -> DataFrame:
 
 
 def run(spark: SparkSession, url: str) -> None:
-    """Join orders and payments on three topics of its own, and delete these."""
+    """Join orders and payments on three topics of its own, and delete them."""
     with tms.connect(url) as client, tempfile.TemporaryDirectory() as checkpoint:
         kinds = ("orders", "payments", "paid")
         topics = [client.topic(f"example-{kind}-{uuid.uuid4().hex}") for kind in kinds]

@@ -1,9 +1,9 @@
-"""Counts words as they come: a stream from one topic to another, each result published once.
+"""Counts words as they arrive: a stream from one topic to another, each result published once.
 
     scripts/environment spark; .venv/bin/python examples/spark/word_count.py
 
-Needs a server (TMS_URL, http://127.0.0.1:11015 unless set). A real job runs for ever and keeps its
-checkpoint; this one takes what is there and leaves nothing behind.
+Needs a server (TMS_URL, by default http://127.0.0.1:11015). A real job runs for ever and keeps its
+checkpoint; this one processes the existing messages and deletes its checkpoint.
 """
 
 import os
@@ -20,7 +20,7 @@ URL = os.environ.get("TMS_URL", "http://127.0.0.1:11015")
 
 
 def run(spark: SparkSession, url: str) -> None:
-    """Count words on two topics of its own, and delete these."""
+    """Count words on two topics of its own, and delete them."""
     with tms.connect(url) as client, tempfile.TemporaryDirectory() as checkpoint:
         names = [f"example-{kind}-{uuid.uuid4().hex}" for kind in ("sentences", "counts")]
         sentences, counts = (client.topic(name) for name in names)
@@ -37,7 +37,7 @@ def run(spark: SparkSession, url: str) -> None:
 
 
 def count(spark: SparkSession, url: str, sentences: str, counts: str, checkpoint: str) -> None:
-    """Publish how often each word of one topic's messages comes to another topic."""
+    """Count each word in one topic's messages, and publish the counts to another topic."""
     read = (
         spark.readStream.format("tms")
         .options(url=url, subscribe=sentences, startingOffsets="earliest")

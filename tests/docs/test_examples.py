@@ -46,10 +46,10 @@ heard: it works
 """,
     "curl.sh": """
 create, with a time to live of an hour
-publish text, and bytes that are no text as base64
+publish text, and bytes that are not text as base64
 poll everything:
 [{"id":"…","timestamp":…,"payload":"text"},{"id":"…","timestamp":…,"payload":{"base64":"/wA="}}]
-poll the first one only, then what is behind it:
+poll only the first message, then those after it:
 [{"id":"…","timestamp":…,"payload":"text"}]
 [{"id":"…","timestamp":…,"payload":{"base64":"/wA="}}]
 start a transaction, store under it, publish what was stored, roll it back

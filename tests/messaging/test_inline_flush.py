@@ -209,6 +209,6 @@ def test_so_many_lone_flushes_in_a_row_are_waited_for(runs: list[tuple[int, Flus
         requests, waiting, seconds, failed, polls = flush
         metrics.cache_hits += polls
         is_the_loops = in_a_row >= IN_A_ROW and in_a_row % THREAD_EVERY != 0
-        assert lone.has_come(requests) == (is_the_loops and requests == 1 and not polls)
+        assert lone.is_inline(requests) == (is_the_loops and requests == 1 and not polls)
         lone.ended(requests, waiting, seconds, failed=failed)
         in_a_row = in_a_row + 1 if flush == LONE else 0

@@ -1,7 +1,7 @@
 """Decides whether messages may be published, by the limits of the server and of the namespace.
 
 A rate holds on average (`tms.core.runtime.rates`): a namespace may publish one second's amount at
-once. A refused publish costs nothing; the cost is not given back if the write fails.
+once. A refused publish costs nothing; the cost is not refunded if the write fails.
 
 Used from the event loop's thread alone.
 """
@@ -27,7 +27,7 @@ from tms.core.values.topic import TopicId, parse_properties
 from tms.core.values.varints import MORE_FOLLOWS
 
 _SHORT_FRAME_BYTES = 63
-"""The most that a length of one byte says."""
+"""The greatest length that fits into one byte."""
 _WITHOUT_BOTH = frozenset((NO_PAYLOAD_FLAG, NO_PAYLOAD_FLAG | HEADERS_FLAG))
 """The flags of frames without payload and key."""
 
@@ -42,7 +42,7 @@ def _check_frames(bodies: Sequence[bytes], limits: Limits) -> None:
     frames = [bodies[index] for index in framed]
     longest = max(map(itemgetter(0), frames), default=0)
     are_short = longest < MORE_FOLLOWS and least_max >= _SHORT_FRAME_BYTES
-    # If they are, all lengths are of one byte.
+    # If they are, every length takes one byte.
     if are_short and _WITHOUT_BOTH.isdisjoint(map(itemgetter(1), frames)):
         return
     for index, body in zip(framed, frames, strict=True):
@@ -53,7 +53,7 @@ def _check_frames(bodies: Sequence[bytes], limits: Limits) -> None:
             raise TooLarge(
                 "frame_too_large", index=index, bytes=size, frame_bytes_max=limits.frame_bytes_max
             )
-        # A header takes two bytes at least, so few frames can have too many.
+        # A header takes at least two bytes, so few frames can have too many.
         if size > 2 * limits.message_headers_max:
             headers = len(read_frame(body).headers)
             if headers > limits.message_headers_max:
@@ -74,7 +74,7 @@ def check_keys(bodies: Sequence[bytes]) -> None:
 
 
 def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | None:
-    """Return the bytes of the largest of `total` together, None where none is over `bytes_max`."""
+    """Return the size of the largest payload if it is over `bytes_max`; `total` is their sum."""
     if total <= bytes_max:
         return None
     largest = max(map(len, payloads))
@@ -82,13 +82,13 @@ def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | Non
 
 
 class _Rates:
-    """The rates of one namespace, as its rules were when this was made."""
+    """The rates of one namespace, by the rules it had when this was created."""
 
     def __init__(self, rules: NamespaceRules) -> None:
         self.rules = rules
         named = ("publish_messages_per_s", "publish_bytes_per_s")
-        given = ((name, getattr(rules, name)) for name in named)
-        self._rates = {name: Rate(per_s) for name, per_s in given if per_s is not None}
+        limits = ((name, getattr(rules, name)) for name in named)
+        self._rates = {name: Rate(per_s) for name, per_s in limits if per_s is not None}
 
     def take(self, namespace: str, messages: int, total_bytes: int, now_ms: int) -> None:
         """Take a publish. Raises `RateExceeded`."""
@@ -106,12 +106,12 @@ class _Rates:
 
 
 class Admission:
-    """Says of each publish, and of each topic's properties, whether it may be."""
+    """Decides whether to accept each publish, and the properties of each topic."""
 
     def __init__(
         self, limits: Limits, clock: Clock, declared: Mapping[str, NamespaceRules]
     ) -> None:
-        """Heed `declared`, the rules of those namespaces that have any, as it changes."""
+        """Apply `declared`, the current rules of the namespaces that have any."""
         self._limits = limits
         self._clock = clock
         self._declared = declared
@@ -156,14 +156,14 @@ class Admission:
             raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
 
     def age_s(self, write_pointer: int) -> float:
-        """Return how old a pointer is that another manager gave: those are times."""
+        """Return the age of another manager's pointer, which is a time."""
         return self._clock.now_ms() / MS_PER_S - write_pointer / WRITE_POINTERS_PER_MS / MS_PER_S
 
     def check_age(self, write_pointer: int) -> None:
-        """Raise `TransactionExpired` if a pointer, if it is a time, is past the longest lifetime.
+        """Raise `TransactionExpired` if a pointer is a time past the longest lifetime.
 
-        Only write pointers of another manager are refused by their age. Our own manager knows its
-        own.
+        Only write pointers of another manager are refused by their age. Our own manager knows
+        the state of its own.
         """
         age_ms = self._clock.expiry_ms() - write_pointer // WRITE_POINTERS_PER_MS
         lifetime_s_max = self._limits.transaction_lifetime_s_max
@@ -210,23 +210,23 @@ class Admission:
         return rates
 
     def properties(
-        self, namespace: str, given: Mapping[str, object] | None
+        self, namespace: str, properties: Mapping[str, object] | None
     ) -> tuple[int, dict[str, str]]:
-        """Return the ttl in seconds and the other properties that a topic is to have.
+        """Return the ttl in seconds, and the other properties of a topic.
 
         Raises `InvalidRequest` (invalid_properties, invalid_ttl, ttl_over_namespace_limit),
         `TooLarge` (topic_properties_too_large).
         """
         properties_max = self._limits.topic_properties_max
-        if isinstance(given, Mapping) and len(given) > properties_max:
+        if isinstance(properties, Mapping) and len(properties) > properties_max:
             raise TooLarge(
                 "topic_properties_too_large",
-                properties=len(given),
+                properties=len(properties),
                 topic_properties_max=properties_max,
             )
         rules = self._declared.get(namespace)
         default = self._limits.ttl_s_default if rules is None else rules.ttl_s_default
-        ttl_s, others = parse_properties(given, default)
+        ttl_s, others = parse_properties(properties, default)
         self._check_properties_size(others)
         if rules is not None and ttl_s > rules.ttl_s_max:
             raise InvalidRequest(

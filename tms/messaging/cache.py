@@ -2,17 +2,17 @@
 
 Invariants, for each topic:
 1. Every entry with a key >= `floor` that a reader may see is here, in order. So a poll from there
-   on needs no table, also when there is nothing new.
-2. Only what is durable is here: the writer adds entries after the flush that wrote them.
-3. A rollback inverts pointers here once they are inverted in the table. Between the two a reader of
-   one stops where a reader of the other goes on: the transaction has not ended.
-4. Items are read in the form of the wire (`tms.core.values.message`), so that giving them out is a
-   slice. They are encoded when they are first read: once for all readers, many at a time, and never
-   where nobody reads them before they are dropped.
+   on needs no table, even if there is nothing new.
+2. Only durable entries are here: the writer adds them after the flush that wrote them.
+3. A rollback inverts pointers here after it has inverted them in the table. In between, a reader of
+   the cache stops where a reader of the table continues: the transaction has not ended.
+4. Items are in the form of the wire (`tms.core.values.message`), so returning them is a slice. They
+   are encoded when they are first read: once for all readers, many at a time, and never if nobody
+   reads them before they are dropped.
 
-All caches share one budget in bytes. Over it, the oldest block of all goes first, whichever topic's
-it is. What references stand for is cached beside it (`tms.messaging.run_cache`), in up to a quarter
-of the budget. Used from the event loop's thread alone.
+All caches share one budget in bytes. If it is exceeded, the oldest block of all topics is dropped
+first. The stored messages of references are cached separately (`tms.messaging.run_cache`), in up to
+a quarter of the budget. Used only from the event loop's thread.
 """
 
 from array import array
@@ -39,23 +39,23 @@ from tms.messaging.run_cache import RunBudget, RunCache
 BLOCK_BYTES = 128 * 1024
 """A block takes no more entries once it has this many bytes of items."""
 _RUNS_SHARE = 4
-"""Stored runs have at most one part in so many of the budget."""
+"""Stored runs have at most this fraction (1/n) of the budget."""
 _BLOCK_OVERHEAD_BYTES = 1024
 _ENTRY_OVERHEAD_BYTES = 4
 _POINTER_BYTES = 8
 _ITEM_OVERHEAD_BYTES = len(ITEM_START) + len(ITEM_TAILS[0]) + KEY_BYTES
 _WAITING_OVERHEAD_BYTES = 100
-"""The weight of an entry besides its payload before it is encoded: Python's objects and its key."""
+"""The weight of an unencoded entry in addition to its payload: Python's objects and its key."""
 
 
 class Slice(NamedTuple):
-    """Entries from index `start` to before `stop`, and the key to go on from."""
+    """Entries from index `start` to before `stop`, and the key to continue from."""
 
     entries: Entries
     start: int
     stop: int
     next_key: bytes | None
-    """None where the topic ends."""
+    """None at the topic's end."""
 
 
 class Piece(NamedTuple):
@@ -63,7 +63,7 @@ class Piece(NamedTuple):
 
     key: bytes
     size_bytes: int
-    """About; without what a reference stands for."""
+    """Approximate; without the stored messages of a reference."""
     write_pointer: int | None = None
     """The write pointer of the reference; None if the entry is not a reference."""
 
@@ -82,7 +82,7 @@ class _Block:
         self._keys: list[bytes] = []
         self._bodies: list[bytes] = []
         self._waiting_bytes = 0
-        """The bytes of the last bodies, whose entries are not encoded yet."""
+        """The bytes of the last bodies, those not encoded yet."""
 
     @property
     def count(self) -> int:
@@ -90,7 +90,7 @@ class _Block:
 
     @property
     def size_bytes(self) -> int:
-        """About the bytes of its items, encoded or not."""
+        """The approximate bytes of its items, encoded or not."""
         return len(self.items) + self._waiting_bytes + _ITEM_OVERHEAD_BYTES * len(self._keys)
 
     @property
@@ -139,7 +139,7 @@ class _Block:
         bodies_bytes: int,
         write_pointer: int | None,
     ) -> int:
-        """Add entries; return by how much the block weighs more."""
+        """Add entries; return the growth of the block in bytes."""
         count = len(keys)
         weight = bodies_bytes + _WAITING_OVERHEAD_BYTES * count
         framed = framed_of(bodies)
@@ -162,7 +162,7 @@ class _Block:
         return weight
 
     def encode(self) -> None:
-        """Encode the entries that are not yet."""
+        """Encode the entries that are not encoded yet."""
         tails, tails_count = ITEM_TAILS, len(ITEM_TAILS)
         items = [
             ITEM_START
@@ -192,12 +192,12 @@ class CacheBudget:
         self._bytes_max = bytes_max
         self._bytes = 0
         self._blocks: OrderedDict[_Block, TopicCache] = OrderedDict()
-        """Those that topics have, the oldest first."""
+        """The blocks of all topics, the oldest first."""
         self.runs = RunBudget(bytes_max // _RUNS_SHARE, self.changed)
 
     @property
     def used_bytes(self) -> int:
-        """How many bytes the caches take now."""
+        """The bytes that the caches take now."""
         return self._bytes
 
     def opened(self, cache: "TopicCache", block: _Block) -> None:
@@ -206,13 +206,13 @@ class CacheBudget:
         self._bytes += block.weight
 
     def changed(self, by_bytes: int) -> None:
-        """Count what a block gained or lost, and drop the oldest blocks while there is too much."""
+        """Count the bytes that a block gained or lost, and drop the oldest blocks if necessary."""
         self._bytes += by_bytes
         while self._bytes > self._bytes_max and self._blocks:
             next(iter(self._blocks.values())).drop_oldest()
 
     def dropped(self, block: _Block) -> None:
-        """Count a block out."""
+        """Stop counting a block."""
         self._bytes -= block.weight
         del self._blocks[block]
 
@@ -240,7 +240,7 @@ class TopicCache:
         bodies_bytes: int,
         write_pointer: int | None,
     ) -> None:
-        """Add entries whose keys are above all others here, of `bodies_bytes` all together."""
+        """Add entries whose keys are above all others here; `bodies_bytes` is their total."""
         block = self._open_block(keys[0])
         self._budget.changed(block.append(keys, bodies, bodies_bytes, write_pointer))
 
@@ -251,7 +251,7 @@ class TopicCache:
         self._budget.changed(block.append((key,), (b"",), 0, write_pointer))
 
     def _open_block(self, first_key: bytes) -> _Block:
-        """Return the newest block, or a new one where it is full."""
+        """Return the newest block, or a new one if that is full."""
         if not self._blocks or self._blocks[-1].size_bytes >= BLOCK_BYTES:
             self._blocks.append(_Block())
             self._first_keys.append(first_key)
@@ -267,20 +267,20 @@ class TopicCache:
         return block.entries()
 
     def drop_oldest(self) -> None:
-        """Forget the oldest block; what is left is complete from a higher floor."""
+        """Forget the oldest block; the rest is complete from a higher floor."""
         block = self._blocks.pop(0)
         del self._first_keys[0]
         self._floor = key_after(block.last_key())
         self._budget.dropped(block)
 
     def forget_below(self, key: bytes) -> None:
-        """Be complete from `key` on at the earliest; what is below may go from the table."""
+        """Raise the floor to `key` at least; entries below it may be deleted from the table."""
         while self._blocks and self._first_keys[0] < key:
             self.drop_oldest()
         self._floor = max(self._floor, key)
 
     def restart(self, floor: bytes) -> None:
-        """Forget everything and be complete from `floor` on, above every key in the table."""
+        """Forget everything; the cache is complete from `floor`, above every key in the table."""
         self.runs.clear()
         for block in self._blocks:
             self._budget.dropped(block)
@@ -289,12 +289,12 @@ class TopicCache:
         self._floor = floor
 
     def retire(self) -> None:
-        """Forget everything and be complete from nowhere on."""
+        """Forget everything; the cache is never complete again."""
         self.runs.retire()
         self.restart(LAST_ID)
 
     def pieces(self) -> list[Piece]:
-        """Return what is here in pieces of up to a block, and each reference as one, in order."""
+        """Return the entries in pieces of up to a block, each reference as its own, in order."""
         pieces: list[Piece] = []
         for block, first_key in zip(self._blocks, self._first_keys, strict=True):
             if not block.references:
@@ -326,7 +326,7 @@ class TopicCache:
         index = max(0, bisect_right(self._first_keys, key) - 1)
         while index < len(self._blocks):
             entries = self._entries(self._blocks[index])
-            # Going on from a block's end, or from a page's, is common: no search then.
+            # Continuing from the end of a block or a page is common: no search then.
             is_at_start = key <= self._first_keys[index]
             start = 0 if is_at_start else self._blocks[index].first_at(key)
             if start < entries.count:

@@ -1,7 +1,7 @@
-"""Compares what is cached of the topics in memory with the Message table.
+"""Compares the cached entries of the topics in memory with the Message table.
 
-For whoever looks after a server: no difference is expected that lasts. One that does not is: what
-is written changes the table first, then the cache. So what differs is looked at again.
+For operators: a lasting difference is a fault. A short one is normal, because a write changes the
+table first and then the cache. So entries that differ are compared again.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ class CacheCheck:
         self._clock = engine.clock
 
     async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
-        """Check `limit` topics behind the name `after`.
+        """Check `limit` topics after the name `after`.
 
-        Returns what is wrong, a line each, how many topics were checked, and the name of the last
-        where there are more. Raises `StoreUnavailable`.
+        Returns the problems, one line each; the number of topics checked; and the name of the last
+        one if there are more. Raises `StoreUnavailable`.
         """
         states = [state for state in self._states.in_memory() if str(state.topic.id) > after]
         found = []
@@ -56,13 +56,13 @@ class CacheCheck:
         return [f"{place}: {len(different)} differ from the table: {named}"] if different else []
 
     async def _different(self, state: TopicState) -> list[bytes]:
-        """Return the keys of which cache and table say different things."""
+        """Return the keys at which the cache and the table differ."""
         different: list[bytes] = []
         key: bytes | None = state.cache.floor
         while key is not None:
             if state.gone or state.stale:
                 return []
-            key = max(key, state.cache.floor)  # older blocks may be dropped meanwhile
+            key = max(key, state.cache.floor)  # older blocks may have been dropped
             found = state.cache.slice(key, limit=_ENTRIES_AT_ONCE, bytes_max=_BYTES_AT_ONCE)
             cached = _rows_of(found.entries, found.start, found.stop)
             stored = await self._threads.read(
@@ -77,7 +77,7 @@ class CacheCheck:
         return sorted(each for each in different if each >= oldest)
 
     def _stored(self, prefix: bytes, first_key: bytes, last_key: bytes) -> _Rows:
-        """Return what the table has from `first_key` to `last_key`, both inclusive."""
+        """Return the table's rows from `first_key` to `last_key`, both inclusive."""
         stored: _Rows = {}
         key: bytes | None = first_key
         while key is not None and key <= last_key:

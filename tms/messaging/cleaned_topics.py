@@ -1,6 +1,6 @@
-"""The access of cleanup to a topic in use, while it deletes messages that readers could get.
+"""Cleanup's access to a topic in use, while it deletes messages that readers could get.
 
-Used from the event loop's thread alone. Each call names a generation, and says if that is gone.
+Used from the event loop's thread alone. Each call names a generation, and reports if it is gone.
 """
 
 from contextlib import suppress
@@ -26,7 +26,7 @@ class CleanedTopics:
         self._writer = engine.writer
 
     async def keep_keys_from(self, floor_ms: int) -> None:
-        """Give no key of a time before `floor_ms` any more, in any topic; durable on return."""
+        """Create no more keys before the time `floor_ms`, in any topic; durable on return."""
         if self._mark is not None:
             await self._mark.keep_keys_from(floor_ms, self._writer)
 
@@ -39,10 +39,11 @@ class CleanedTopics:
         return state if state.topic.generation == topic.generation else None
 
     async def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
-        """Return what has been written to a topic by now, None if the generation is gone.
+        """Return what has been written to a topic so far, None if the generation is gone.
 
-        Both of it are of one moment. So what a transaction has stored is there, or its references
-        are below the end: it is forgotten with the flush in which the end goes above them.
+        The end and the stored keys are of the same moment. So a transaction's stored messages are
+        among them, or their references are below the end: the flush that raises the end above the
+        references also forgets the stored messages.
         """
         state = await self._state(topic)
         if state is None:
@@ -62,6 +63,6 @@ class CleanedTopics:
         return True
 
     async def trim(self, topic: TopicMetadata, before_ms: int) -> None:
-        """Let expire what was written before a time, if the topic's row is as given."""
+        """Expire everything written before a time, if `topic` is still the topic's row."""
         with suppress(TopicNotFound):
             await self._topics.trim_if(topic, before_ms)

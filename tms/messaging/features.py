@@ -24,17 +24,17 @@ class StoreFeatures:
     def __init__(
         self, tables: "StoreTables", threads: BlockingCalls, instances: Instances | None = None
     ) -> None:
-        """Ask `instances` before a feature is recorded; None: this server is alone."""
+        """Check `instances` before a feature is recorded; None if this server is alone."""
         self._tables = tables
         self._threads = threads
         self._instances = instances
         self._recorded: frozenset[str] = frozenset()
 
     async def use(self, feature: str) -> None:
-        """Have a feature recorded, durably, before it is used. Again it costs nothing.
+        """Record a feature durably before it is used; later calls cost nothing.
 
         Raises `StoreFormatOld` if a registered server does not know it, `Unavailable`, and
-        `OutcomeUnknown`: then use it again later.
+        `OutcomeUnknown`, after which the call can be repeated.
         """
         if feature in self._recorded:
             return

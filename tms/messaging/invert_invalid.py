@@ -1,8 +1,8 @@
-"""Inverts what invalid transactions have published, so that nobody need know that they are invalid.
+"""Inverts the entries of invalid transactions, so that the list of them can be forgotten.
 
-It does to their entries what a rollback would have done: in the table through the writer, then in
-the cache. What is refused meanwhile, because the topic was deleted or loaded anew, is left
-as it is: a deleted topic's entries are read by nobody, and cleanup asks again for the others.
+It does what a rollback would have done: it inverts the entries in the table through the writer,
+then in the cache. It skips a topic that was deleted or loaded again in the meantime: nobody reads
+the entries of a deleted topic, and cleanup repeats the request for the others.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ class InvalidEntries:
         self._writing = writing
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
-        """Invert all that was published here under pointers; return how many entries.
+        """Invert all entries published here under pointers; return their number.
 
-        All share flushes. Raises the errors of the writer, and `StoreUnavailable`: then some may
-        be left.
+        They share flushes. Raises the errors of the writer, and `StoreUnavailable`: then some may
+        remain.
         """
         return sum(await asyncio.gather(*map(self._invert_published, write_pointers)))
 
@@ -47,7 +47,7 @@ class InvalidEntries:
                         continue
                     for first_key, last_key in ranges:
                         count += await self._invert_range(state, first_key, last_key, write_pointer)
-                        # Also where another process has inverted them in the table.
+                        # Even if another process has inverted them in the table.
                         state.cache.invert(first_key, last_key, write_pointer)
             except TopicNotFound:
                 continue
@@ -79,7 +79,7 @@ class InvalidEntries:
     ) -> int:
         """Invert rows of the Message table, ascending, as stored under a pointer.
 
-        Return how many: none where that generation is gone. Raises as `invert_published`.
+        Return their number: 0 if that generation is gone. Raises as `invert_published`.
         """
         try:
             state = await self._states.get(topic_id)

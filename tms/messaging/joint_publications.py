@@ -1,7 +1,7 @@
 """Publications to several topics as one write: all or nothing, also for readers.
 
-Either payloads in a transaction that is started and committed with them, or references to what was
-stored, which the commit of its transaction carries.
+They are either payloads, in a transaction that starts and commits in the same flush, or references
+to stored messages, which their transaction's commit carries.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import Publication, Writing
 
 Admit = Callable[[TopicState, Sequence[bytes], Caller], Awaitable[TopicMetadata]]
-"""Returns the topic with the properties that payloads were found to fit."""
+"""Returns the topic, with the properties that the payloads were checked against."""
 DecideCommit = Callable[[], tuple[int, Callable[[], None]]]
 """As `TransactionJournal.commit_at_once`, of an owner and a caller."""
 
@@ -44,7 +44,7 @@ class PublishAll(JointWrite):
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Commit a transaction and add the entries under its pointer; all in one batch."""
-        # Decided first: a repeat is told so, whatever it carries.
+        # Decided first, so that a repeat is reported as one, whatever it carries.
         pointer, commit = self._decide()
         self.check((pointer,))
         batch.require_atomic()
@@ -61,26 +61,26 @@ class PublishAll(JointWrite):
 
 
 class References(JointWrite):
-    """References to what was stored, as the commit of its transaction carries them.
+    """References to stored messages, as the commit of their transaction carries them.
 
     Each task of a job stores under a checkpoint of its own, and the commit says which checkpoints
-    are published. What a task left that failed, or ran twice, is never referred to, so no reader
-    finds it. The references and the commit are one durable step: no crash leaves one of them alone.
+    are published. Messages of a task that failed, or ran twice, are never referred to, so no reader
+    finds them. References and commit are one durable step: no crash leaves one without the other.
     """
 
     def __init__(
         self, writing: Writing, stored: Sequence[Stored], states: Sequence[TopicState]
     ) -> None:
-        """Refer to what was stored in topics, whose states are given in the same order."""
+        """Refer to stored messages of topics; `states` has the topics in the same order."""
         pointers = [each.write_pointer for each in stored]
         found = zip(states, pointers, strict=True)
         super().__init__([Publication(writing, state, (), pointer, 0) for state, pointer in found])
         self._stored = stored
 
     def check(self, write_pointers: Collection[int]) -> None:
-        """Raise `PublicationRefused` unless each is under one of the pointers, and there once.
+        """Raise `PublicationRefused` unless each is under one of the pointers, and occurs once.
 
-        Raises `TopicNotFound`, `StoreUnavailable` where a topic is not as it was.
+        Raises `TopicNotFound` or `StoreUnavailable` if a topic has changed.
         """
         seen: set[Stored] = set()
         for stored in self._stored:
@@ -100,7 +100,7 @@ class References(JointWrite):
 
 
 class StoredPublications:
-    """Publishes what was stored with the commit of its transaction (`commits.Carrier`)."""
+    """Publishes stored messages with the commit of their transaction (`commits.Carrier`)."""
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
@@ -110,7 +110,7 @@ class StoredPublications:
         request: CommitRequest,
         caller: Caller,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[References] | None:
-        """Give references to what was stored.
+        """Return the references to the stored messages.
 
         Raises `TopicNotFound`, `TooLarge` (too_many_topics_at_once).
         """
@@ -142,9 +142,9 @@ async def publish_all(
     """Publish to several topics, all or nothing, in a transaction of its own.
 
     The flush that writes the messages also starts and commits the transaction. `admit` checks that
-    topics take payloads.
+    topics accept payloads.
 
-    Only where transactions are managed here. Raises as `MessagingService.publish_all`, and
+    Only if transactions are managed here. Raises as `MessagingService.publish_all`, and
     `TransactionDuplicate`.
     """
     transactions = writing.transactions

@@ -1,9 +1,9 @@
-"""Counts what is behind one position, in the cache if that has it, else in the tables.
+"""Counts the messages after a position, in the cache if it has them, else in the tables.
 
-A message counts if a committed reader has still to be given it, or to wait for it. So does each one
-of a stored batch. Messages that are rolled back, invalid or expired do not count, so the lag does
+A message counts if a committed reader has yet to get it, or to wait for it; each message of a
+stored batch counts. Messages that are rolled back, invalid or expired do not count, so the lag does
 not grow in a topic in which nothing happens. Stored batches are read as polls read them, several
-together, and are kept in memory where there is room.
+together, and are kept in memory if there is room.
 """
 
 from collections import deque
@@ -27,7 +27,7 @@ _BYTES_AT_ONCE = 256 * 1024
 
 
 class CountBounds(NamedTuple):
-    """Where a count ends: after so many messages, bytes or rows that it has read."""
+    """Where a count ends: the most messages, bytes and rows that it reads."""
 
     messages: int
     size: int
@@ -35,7 +35,7 @@ class CountBounds(NamedTuple):
 
 
 class LagCount:
-    """One count, and what it has cost."""
+    """One count, and its cost."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LagCount:
         cached_from: bytes,
         caches_runs: bool,
     ) -> None:
-        """Count in a topic's generation; `state` is there if the topic is in memory.
+        """Count in a topic's generation; `state` is None if the topic is not in memory.
 
         Messages before `oldest` have expired. Before `cached_from` the tables are read.
         `caches_runs` says whether stored batches in memory may be used.
@@ -62,7 +62,7 @@ class LagCount:
         self._oldest_key = oldest[:KEY_BYTES]
         self._cached_from = cached_from
         self.messages = 0
-        """How many were found."""
+        """The number of messages counted."""
         self.first_key: bytes | None = None
         """The key of the first entry that counts."""
         runs = state.cache.runs if state is not None and caches_runs else None
@@ -71,11 +71,11 @@ class LagCount:
 
     @property
     def rows(self) -> int:
-        """How many were read of the tables, an empty read as one."""
+        """The number of rows read from the tables; an empty read counts as one."""
         return self._rows + self._stored.rows
 
     async def count(self, position: bytes, bounds: CountBounds) -> bool:
-        """Count from `position` on; return whether that went to the end, and no bound was met."""
+        """Count from `position` on; return whether the end was reached before any bound."""
         at: bytes | None = position
         while at is not None:
             if self._is_ended(bounds):
@@ -92,7 +92,7 @@ class LagCount:
         )
 
     def _limit(self, bounds: CountBounds) -> int:
-        """Return how many rows the next read may have."""
+        """Return the most rows that the next read may return."""
         return min(_ROWS_AT_ONCE, bounds.messages - self.messages, bounds.rows - self.rows)
 
     async def _slice(self, key: bytes, bounds: CountBounds) -> Slice:
@@ -113,7 +113,7 @@ class LagCount:
         return Slice(entries, 0, entries.count, next_key)
 
     async def _count_slice(self, found: Slice, at: bytes, bounds: CountBounds) -> bytes | None:
-        """Count entries of a slice; return the position to go on from, None at the topic's end."""
+        """Count a slice's entries; return the position to continue from, None at the end."""
         entries, start, stop, next_key = found
         references = self._references(found)
         if entries.pointers is None:
@@ -153,7 +153,7 @@ class LagCount:
     async def _count_batch(
         self, first: Reference, following: Iterable[Reference], bounds: CountBounds
     ) -> bytes | None:
-        """Count what a reference stands for; return where within to go on, if a bound ended it."""
+        """Count a reference's stored messages; if a bound ends it, return where to continue."""
         at: bytes | None = first.first_key
         while at is not None:
             if self._is_ended(bounds):
@@ -168,7 +168,7 @@ class LagCount:
         return None
 
     def _add(self, count: int, key: bytes) -> None:
-        """Count messages, of which the first are in the entry at `key`."""
+        """Count messages, the first of which are in the entry at `key`."""
         if count and self.first_key is None:
             self.first_key = key
         self.messages += count

@@ -1,14 +1,13 @@
 """How far the subscriptions are behind their topics, for Prometheus.
 
-The subscriptions are read from their table each time that metrics are asked for, so that one whose
-consumer is gone is told of too, also after a restart. What is behind a position is counted in the
-cache if it is there, else in the table. All of it is bounded: `SUBSCRIPTIONS_MAX` subscriptions,
-`COUNTED_MAX` messages or `BYTES_MAX` of each, and at a time `ROWS_MAX` rows of the table and about
-`SECONDS_MAX`. A subscription whose turn does not come keeps its numbers, and comes first next time.
-One that has no numbers yet is glanced at: its oldest message is known, and that some are behind it.
+The subscriptions are read from their table at each collection, so that one whose consumer is gone
+is reported too, even after a restart. Messages after a position are counted in the cache if it has
+them, else in the table. All of it is bounded: `SUBSCRIPTIONS_MAX` subscriptions, `COUNTED_MAX`
+messages or `BYTES_MAX` of each, and per collection `ROWS_MAX` rows of the table and about
+`SECONDS_MAX`. A subscription that was not reached keeps its numbers, and comes first next time. If
+it has none yet, a glance finds its oldest message, and whether there is one.
 
-Messages count as `tms.messaging.lag_count` says. If a bound ends the counting, at least so many are
-behind.
+`tms.messaging.lag_count` says which messages count. If a bound ends the count, it is a minimum.
 """
 
 import asyncio
@@ -38,7 +37,7 @@ BYTES_MAX = 32 * 1024 * 1024
 ROWS_MAX = 20_000
 SECONDS_MAX = 0.5
 _GLANCED = 20
-"""So many rows are counted at first of a subscription whose turn has not come yet."""
+"""The rows that a glance counts of a subscription whose turn has not come yet."""
 
 _log = logging.getLogger(__name__)
 _Name = tuple[bytes, str]
@@ -51,13 +50,13 @@ class Lag:
 
     messages: int
     first_ms: int | None
-    """When the first message behind its position was published; None if there is none."""
+    """When the first message after its position was published; None if there is none."""
     is_at_least: bool
     """Whether a bound ended the counting."""
 
 
-def told(position: SubscriptionPosition, lag: Lag, now_ms: int) -> ReaderLag:
-    """Return a lag for those who look after a server."""
+def reader_lag(position: SubscriptionPosition, lag: Lag, now_ms: int) -> ReaderLag:
+    """Return a lag in the form that operators see."""
     return ReaderLag(
         namespace=position.topic_id.namespace,
         topic=position.topic_id.name,
@@ -70,7 +69,7 @@ def told(position: SubscriptionPosition, lag: Lag, now_ms: int) -> ReaderLag:
 
 
 class SubscriptionLags:
-    """The lags of one store's subscriptions, as they were last looked at."""
+    """The lags of one store's subscriptions, as last counted."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class SubscriptionLags:
     ) -> None:
         """Read through `engine`.
 
-        `transactions` are those of this server, None if others manage them.
+        `transactions` are this server's, None if they are managed elsewhere.
         """
         self._transactions = transactions
         self._tables = engine.tables
@@ -88,15 +87,15 @@ class SubscriptionLags:
         self._series_max = engine.limits.metric_series_max
         self._states = engine.states
         self._lags: dict[_Name, tuple[StoredPosition, Lag | None]] = {}
-        """None for one that is of no living topic, or whose turn has not come yet."""
+        """The lag is None if the topic is gone, or the subscription's turn has not come yet."""
         self.shared: list[StoredPosition] = []
         """Groups, whose positions are elsewhere (`tms.messaging.groups.lags`)."""
         self._turn = 0
-        """Which one is looked at first."""
+        """Which one is counted first."""
         self._looking = asyncio.Lock()
 
     async def refresh(self) -> None:
-        """Look again, unless somebody does so now. What cannot be read stays as it was."""
+        """Count again, unless a count is under way. Lags that cannot be read stay as they were."""
         if self._looking.locked():
             return
         async with self._looking:
@@ -122,14 +121,14 @@ class SubscriptionLags:
         await self._glance_at_rest(ends_ms)
 
     async def _count_in_turn(self, ends_ms: float) -> None:
-        """Count what is behind each, from the one whose turn it is, until a bound ends it."""
+        """Count the lag of each, from the one whose turn it is, until a bound ends it."""
         rows = ROWS_MAX
         names = list(self._lags)
         self._turn %= max(1, len(names))
         for name in names[self._turn :] + names[: self._turn]:
             if rows <= 0 or self._clock.steady_ms() > ends_ms:
                 return
-            await asyncio.sleep(0)  # what is in memory is counted without a pause
+            await asyncio.sleep(0)  # messages in memory are counted without a pause
             stored = self._lags[name][0]
             topic, state = await self._topic(stored)
             if topic is None or topic.generation != stored.generation:
@@ -143,7 +142,7 @@ class SubscriptionLags:
             self._turn += 1
 
     async def _glance_at_rest(self, ends_ms: float) -> None:
-        """Count a little of those whose turn has never come, so that they are told of at all."""
+        """Count a little of those whose turn has never come, so that they are reported at all."""
         rows = ROWS_MAX
         for name in [name for name, (_, lag) in self._lags.items() if lag is None]:
             if rows <= 0 or self._clock.steady_ms() > ends_ms:
@@ -158,7 +157,7 @@ class SubscriptionLags:
                 self._lags[name] = stored, lag if is_told else None
 
     async def behind(self, stored: StoredPosition, *, is_glance: bool = False) -> Lag | None:
-        """Return how far a position is behind, of a glance at least; None if its topic is gone."""
+        """Return how far a position is behind, None if its topic is gone."""
         topic, state = await self._topic(stored)
         if topic is None or topic.generation != stored.generation:
             return None
@@ -166,9 +165,9 @@ class SubscriptionLags:
         return (await self._counted(stored, topic, state, rows, is_glance=is_glance))[0]
 
     def lags(self) -> list[ReaderLag]:
-        """Return the lags as they were last looked at."""
+        """Return the lags as last counted."""
         return [
-            told(stored.position, lag, self._clock.expiry_ms())
+            reader_lag(stored.position, lag, self._clock.expiry_ms())
             for stored, lag in self._lags.values()
             if lag is not None
         ]
@@ -191,7 +190,7 @@ class SubscriptionLags:
         *,
         is_glance: bool = False,
     ) -> tuple[Lag | None, int]:
-        """Return how far one is behind, None if its turn is next, and the rows read."""
+        """Return the lag, None if its turn is next, and the number of rows read."""
         oldest = first_id_at(topic.first_live_ms(self._clock.expiry_ms()))
         view = View(None if self._transactions is None else self._transactions.latest())
         count = LagCount(
@@ -209,12 +208,12 @@ class SubscriptionLags:
         bounds = CountBounds(messages=COUNTED_MAX, size=BYTES_MAX, rows=rows_max)
         is_whole = await count.count(position, bounds)
         if not is_whole and not is_glance and count.rows >= rows_max and rows_max < ROWS_MAX:
-            return None, count.rows  # the next look begins with it
+            return None, count.rows  # the next count begins with it
         first_ms = None if count.first_key is None else KEY.unpack(count.first_key)[0]
         return Lag(count.messages, first_ms, is_at_least=not is_whole), count.rows
 
     def collect(self) -> Iterator[Metric]:
-        """Give the lags as they were last looked at."""
+        """Yield the lags as last counted."""
         labels = ("namespace", "topic", "subscription")
         messages = GaugeMetricFamily(
             "tms_subscription_lag_messages",

@@ -1,17 +1,17 @@
-"""Which reference stands for what is stored under a write pointer, so that there is one at a time.
+"""Finds the live reference to the messages stored under a write pointer, so that there is only one.
 
-A reference stands for all that is stored under its write pointer, also for what is stored later.
-A second one beside it would show all of that twice. So who publishes what is stored, and finds a
-reference that lives, adds nothing. One that was rolled back, or has expired, lives no more.
+A reference stands for everything stored under its write pointer, including what is stored later.
+A second one would show all of that twice. So a publish of stored messages adds nothing if there is
+a live reference. A reference that was rolled back, or has expired, is not live.
 
 References that this process has seen are kept here, as far as there is room. Other pointers may
 have a reference from before a restart, or from a write that failed. For these the Message table is
-searched once, from the least time that their entries can have. If transactions are managed
-elsewhere, that is when they began, less the longest lifetime of one, by which clocks may differ.
-Such a pointer counts as new if it is more than a minute ahead of the clock at the start: a search
-for each pointer would be too slow, so a reference from before the restart is missed then.
+searched once, from the earliest time that their entries can have. If transactions are managed
+elsewhere, that is their start minus the longest lifetime, by which clocks may differ. Such a
+pointer counts as new if it is more than a minute ahead of the clock at the start, because a search
+for each pointer would be too slow: then a reference from before the restart is missed.
 
-References are noted as they join a flush, so what a flush has done before is known within it. Used
+References are recorded as they join a flush, so later requests of the same flush know them. Used
 from the event loop's thread alone.
 """
 
@@ -28,14 +28,14 @@ from tms.transactions.journal import TransactionJournal
 
 _POINTERS_MAX = 50_000
 _CLOCKS_APART_MS = 60_000
-"""By how much the clock of another transaction manager may be ahead."""
+"""The most by which another transaction manager's clock may be ahead."""
 
 
 class LiveReferences:
     """The references of one service's topics."""
 
     def __init__(self, engine: StoreRuntime, transactions: TransactionJournal | None) -> None:
-        """Keep those under write pointers of `transactions`; None: of another manager."""
+        """Keep those under write pointers of `transactions`, or of another manager if None."""
         self._tables = engine.tables
         self._threads = engine.threads
         self._clock = engine.clock
@@ -46,16 +46,16 @@ class LiveReferences:
             if transactions is None
             else transactions.knows_publications_after
         )
-        """Those up to this may have a reference that is not known here."""
+        """Pointers up to this one may have a reference that is not recorded here."""
         self._keys: OrderedDict[tuple[bytes, int], bytes | None] = OrderedDict()
-        """By topic and write pointer; None: there is none."""
+        """By topic and write pointer; None if there is none."""
         self._doubts = 0
-        """Goes up whenever a search under way may have seen what does not hold any more."""
+        """Increases whenever the result of a search under way may be out of date."""
 
     def key(self, state: TopicState, write_pointer: int) -> bytes | None:
-        """Return the key of the reference that lives, None if there is none.
+        """Return the key of the live reference, None if there is none.
 
-        Raises `StoreUnavailable` if that is not known: `find` finds it out.
+        Raises `StoreUnavailable` if that is not known; `find` looks it up.
         """
         name = (state.prefix, write_pointer)
         if name not in self._keys:
@@ -68,8 +68,8 @@ class LiveReferences:
         live_from = first_id_at(state.topic.first_live_ms(self._clock.expiry_ms()))[:KEY_BYTES]
         return key if key is not None and key >= live_from else None
 
-    def noted(self, state: TopicState, write_pointer: int, key: bytes) -> None:
-        """Take note of a reference that joins a flush."""
+    def record(self, state: TopicState, write_pointer: int, key: bytes) -> None:
+        """Record a reference that joins a flush."""
         self._note((state.prefix, write_pointer), key)
 
     def _note(self, name: tuple[bytes, int], key: bytes | None) -> None:
@@ -81,7 +81,7 @@ class LiveReferences:
     def rolled_back(
         self, state: TopicState, write_pointer: int, first_key: bytes, last_key: bytes
     ) -> None:
-        """Take note of a rollback, ends inclusive, that joins a flush."""
+        """Record a rollback, ends inclusive, that joins a flush."""
         self._doubts += 1
         name = (state.prefix, write_pointer)
         key = self._keys.get(name)
@@ -89,13 +89,13 @@ class LiveReferences:
             del self._keys[name]
 
     def doubt(self, state: TopicState, write_pointer: int) -> None:
-        """Take note that a flush failed: what it did under a pointer may have been done, or not."""
+        """Record that a flush failed: its work under a pointer may or may not have been done."""
         self._doubts += 1
         self._keys.pop((state.prefix, write_pointer), None)
         self._known_after = max(self._known_after, write_pointer)
 
     async def find(self, state: TopicState, write_pointers: Collection[int]) -> None:
-        """Find out what `key` is asked for. The caller holds the state."""
+        """Look up what `key` will return for these pointers. The caller holds the state."""
         unknown = {
             pointer
             for pointer in write_pointers
@@ -108,7 +108,7 @@ class LiveReferences:
             found = await self._search(state, unknown)
         for pointer in unknown:
             name = (state.prefix, pointer)
-            if name not in self._keys:  # it may have been noted meanwhile
+            if name not in self._keys:  # it may have been recorded meanwhile
                 self._note(name, found.get(pointer))
 
     def _searched_from_ms(self, pointers: Collection[int]) -> int:
@@ -116,7 +116,7 @@ class LiveReferences:
         if self._transactions is not None:
             return self._transactions.searched_from_ms(pointers)
         if max(pointers) // WRITE_POINTERS_PER_MS > self._clock.now_ms():
-            return 0  # ahead of the clock, it says nothing about when it was used
+            return 0  # a pointer ahead of the clock does not show when it was used
         return min(pointers) // WRITE_POINTERS_PER_MS - self._lifetime_ms
 
     async def _search(self, state: TopicState, pointers: Collection[int]) -> dict[int, bytes]:

@@ -1,15 +1,15 @@
 """The state of a topic in use in memory, and the directory of all of them.
 
 A state belongs to one generation. It is loaded when the topic is first used: its metadata, and the
-greatest key of its tables, from which new keys go on. At most `topics_in_memory_max` states are
-kept while they are idle; the one unused for longest goes first. A state that is in use stays,
-however many are, so that a topic never has two sequences at once, and nobody waits for room: in use
-are the topics of requests under way, each of which names a bounded number of them, and of polls
-that wait.
+greatest key of its tables, after which new keys continue. At most `topics_in_memory_max` idle
+states are kept; the one unused for longest is dropped first. States in use are never dropped,
+however many there are, so that a topic never has two sequences at once, and nobody waits for room.
+In use are the topics of requests under way, each of which names a bounded number of them, and of
+waiting polls.
 
-A write that failed may have been done. The store finds that out before it takes the next one. Until
-then states stay as they are, for readers; then all are loaded anew, and what still waits to be
-written to an old one fails.
+A write that failed may have been done. The store finds that out before it accepts the next one.
+Until then readers use the states as they are; then all are loaded again, and requests that still
+wait to be written to an old one fail.
 
 Used from the event loop's thread alone.
 """
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
 _PAYLOAD_SEQUENCES_MAX = 50_000
-"""Far more than can be queued, so that no sequence goes while its keys are being written."""
+"""Far more than can be queued, so that no sequence is dropped while its keys are being written."""
 
 _SEQUENCE_IDS = tuple(number.to_bytes(2) for number in range(UINT16_COUNT))
 
 
 class KeySequence:
-    """Gives the keys of one topic's entries, or of one write pointer's payloads. Pure.
+    """Generates the keys of one topic's entries, or of one write pointer's payloads. Pure.
 
-    A key is ten bytes of timestamp and sequence id, and keys only ever ascend. Within one
-    millisecond the sequence continues; when its 65,536 ids are used up, the next millisecond is
-    borrowed. A clock that stands still or goes back is not followed: the timestamp is the greater
-    of the clock's and the last one given.
+    A key is ten bytes of timestamp and sequence id, and keys always ascend. Within a millisecond
+    the sequence id increases; after its 65,536 values, the next millisecond is borrowed. A clock
+    that stops or goes back is not followed: the timestamp is the greater of the clock's and the
+    last one used.
     """
 
     def __init__(self, last_key: bytes | None) -> None:
-        """Go on after `last_key`, the greatest one in the table; None where there is none."""
+        """Continue after `last_key`, the greatest one in the table; None if there is none."""
         self._timestamp, self._next = -1, 0
         if last_key is not None:
             self._timestamp, last = KEY.unpack(last_key)
@@ -66,7 +66,7 @@ class KeySequence:
         return self._timestamp
 
     def next_floor(self) -> bytes:
-        """Return a key above all that were given, and not above any that will be."""
+        """Return a key above all earlier ones, and not above any later one."""
         if self._timestamp < 0:
             return KEY.pack(0, 0)
         if self._next == UINT16_COUNT:
@@ -74,7 +74,7 @@ class KeySequence:
         return KEY.pack(self._timestamp, self._next)
 
     def take(self, count: int, now_ms: int) -> list[bytes]:
-        """Return the next `count` keys, none before the time `now_ms`, none given before."""
+        """Return the next `count` keys, none before the time `now_ms`, none returned before."""
         if now_ms > self._timestamp:
             self._timestamp, self._next = now_ms, 0
         keys: list[bytes] = []
@@ -101,25 +101,25 @@ class TopicState:
     ) -> None:
         self.topic = topic
         self.traffic = traffic
-        """Publishes and polls are counted in it."""
+        """Counts the publishes and polls."""
         self.prefix = prefix
         self.sequence = KeySequence(last.greatest)
         self.last_key = last.own
-        """The greatest key of the generation, once the flush is done that is being put together."""
+        """The greatest key of the generation after the flush that is being assembled."""
         self.end = self.sequence.next_floor()
-        """The key above all durable entries: what comes has this or a greater one."""
+        """The key above all durable entries: new entries have this key or a greater one."""
         self.cache = TopicCache(budget, self.end)
         self.in_use = 0
-        """How often it is held (`LoadedTopics.hold`): while it is, it stays."""
+        """How often it is held (`LoadedTopics.hold`); a held state stays in memory."""
         self.changes = 0
-        """Goes up whenever a reader that found nothing should look again."""
+        """Increases whenever a reader that found nothing should look again."""
         self.gone = False
         """Whether the topic was deleted after this state was loaded."""
         self.stale = False
-        """Whether it made room for others, or what it says may no longer hold (`before_flush`)."""
+        """Whether it made room for others, or may be out of date (`before_flush`)."""
         self._waiters: set[asyncio.Future[None]] = set()
         self.on_retired: dict[Any, Callable[[Any], None]] = {}
-        """How to forget each thing that is kept only as long as the state."""
+        """For each thing that is kept only as long as the state, the call that forgets it."""
 
     def check_current(self) -> None:
         """Raise `TopicNotFound` if the topic is gone, `StoreUnavailable` if that is not known."""
@@ -129,9 +129,9 @@ class TopicState:
             raise StoreUnavailable(reason="the topic was loaded again in the meantime; try again")
 
     def check_last(self, if_last: bytes) -> None:
-        """Raise `TopicMoved` if there is an entry behind the id `if_last`.
+        """Raise `TopicMoved` if there is an entry after the id `if_last`.
 
-        `NO_ENTRIES`: if there is any. A generation without entries is behind no id.
+        With `NO_ENTRIES`: if there is any entry. A generation without entries always passes.
         """
         last = self.last_key
         if last is None and if_last == NO_ENTRIES:
@@ -145,7 +145,7 @@ class TopicState:
     def cached_from(self, clock: Clock) -> bytes:
         """Return the key from which on the cache has all that the table has.
 
-        The time may go back after something was deleted by it: that is not shown from the cache.
+        The time may go back after entries were deleted by it: the cache does not show those.
         """
         line: bytes = KEY.pack(self.topic.first_live_ms(clock.deleted_ms), 0)
         return max(self.cache.floor, line)
@@ -159,19 +159,19 @@ class TopicState:
         self._waiters.clear()
 
     def next_change(self) -> asyncio.Future[None]:
-        """Return what is done at the next change; let it be forgotten by `forget_waiter`."""
+        """Return a future of the next change; `forget_waiter` drops it."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         return waiter
 
     def forget_waiter(self, waiter: asyncio.Future[None]) -> None:
-        """Tell nobody any more by what `next_change` returned."""
+        """Drop a future that `next_change` returned."""
         self._waiters.discard(waiter)
 
     async def wait_for_change(self, seen: int, timeout_s: float) -> None:
         """Return when `changes` is no longer `seen`, or after `timeout_s` seconds.
 
-        The caller holds the state: one that made room for others hears of nothing.
+        The caller holds the state: one that made room for others gets no changes.
         """
         if self.changes != seen:
             return
@@ -185,7 +185,7 @@ class TopicState:
             self.forget_waiter(waiter)
 
     def retire(self, *, deleted: bool) -> None:
-        """Take no more part: the topic was deleted, or the state makes room for others."""
+        """End the state: the topic was deleted, or the state makes room for others."""
         self.gone = self.gone or deleted
         self.cache.retire()
         for kept, forget in tuple(self.on_retired.items()):
@@ -195,13 +195,13 @@ class TopicState:
 
 
 class _Loading:
-    """A load under way, and how many callers wait for it."""
+    """A load under way, and the number of callers that wait for it."""
 
     def __init__(self) -> None:
         self.callers = 0
         self.task: asyncio.Task[TopicState] | None = None
         self.state: TopicState | None = None
-        """The loaded state, held once for each of the callers."""
+        """The loaded state, held once for each caller."""
 
 
 class LoadedTopics(Participant):
@@ -222,7 +222,7 @@ class LoadedTopics(Participant):
         self._count_max = count_max
         self._states: dict[TopicId, TopicState] = {}
         self._idle: OrderedDict[TopicState, None] = OrderedDict()
-        """Those of them that nobody holds; the one used last is the last."""
+        """The states that nobody holds; the one used last is the last."""
         self._loading: dict[TopicId, _Loading] = {}
         self._replacements = 0
         self._must_reload = False
@@ -245,13 +245,14 @@ class LoadedTopics(Participant):
         return state
 
     def peek(self, topic_id: TopicId) -> TopicState | None:
-        """Return the state of a topic if it is in memory and current, as if nobody had asked."""
+        """Return the state of a topic if it is in memory and current, without counting as a use."""
         return None if self._must_reload else self._states.get(topic_id)
 
     async def get(self, topic_id: TopicId) -> TopicState:
-        """Return the state of a topic, loading it where need be. Raises `TopicNotFound`.
+        """Return the state of a topic, loading it if necessary. Raises `TopicNotFound`.
 
-        As from `loaded`: whoever waits before using it for more than a read has it `held`.
+        As with `loaded`, a caller that waits before using it for more than a read must have it
+        `held`.
         """
         while (state := self.loaded(topic_id)) is None:
             loading = self._loading.get(topic_id)
@@ -261,19 +262,19 @@ class LoadedTopics(Participant):
             assert loading.task is not None
             loading.callers += 1
             try:
-                # Shielded: a caller that is cancelled must not take it from those who wait with it.
+                # Shielded: a cancelled caller must not cancel the load for the others.
                 state = await shared(loading.task)
             finally:
                 loading.callers -= 1
                 if loading.state is not None:
                     self.release(loading.state)
-            # States may have been marked as stale before the caller's turn came here.
+            # The state may have become stale before this caller resumed.
             if not state.stale:
                 break
         return state
 
     def held(self, topic_ids: Collection[TopicId]) -> "HeldTopics":
-        """Give the states of topics in their order; none of them makes room for others meanwhile.
+        """Hold the states of topics, in their order, so that none makes room for others.
 
         Raises `TopicNotFound`, and `TooLarge` (too_many_topics_at_once).
         """
@@ -283,12 +284,12 @@ class LoadedTopics(Participant):
         return HeldTopics(self, topic_ids)
 
     def hold(self, state: TopicState) -> None:
-        """Keep a current state in memory until it was released as often as it was held."""
+        """Keep a current state in memory until each hold is released."""
         state.in_use += 1
         self._idle.pop(state, None)
 
     def release(self, state: TopicState) -> None:
-        """Let a state go that was held."""
+        """Release a hold on a state."""
         state.in_use -= 1
         if not state.in_use and not state.stale and not state.gone:
             self._idle[state] = None
@@ -305,7 +306,7 @@ class LoadedTopics(Participant):
             topic, prefix, last, self._budget, self._traffic.of(topic_id)
         )
         self._states[topic_id] = state
-        # Until each of the callers has had its turn, or others' loads could take it from them.
+        # Held until each caller has resumed, or other loads could drop it before that.
         state.in_use = loading.callers
         if not state.in_use:
             self._idle[state] = None
@@ -322,12 +323,12 @@ class LoadedTopics(Participant):
         while True:
             replacements = self._replacements
             found = await self._threads.read(read)
-            # What was read before a topic was replaced may be older than that: read it again.
+            # If a topic was replaced during the read, the result may be out of date: read again.
             if replacements == self._replacements:
                 return found
 
     def _make_room(self) -> None:
-        # The one used last stays: somebody was just given it, and has not held it yet.
+        # The one used last stays: it was just returned to a caller that does not hold it yet.
         while len(self._states) > self._count_max and len(self._idle) > 1:
             evicted, _ = self._idle.popitem(last=False)
             del self._states[evicted.topic.id]
@@ -335,14 +336,14 @@ class LoadedTopics(Participant):
             evicted.retire(deleted=False)
 
     async def payload_sequence(self, state: TopicState, write_pointer: int) -> KeySequence:
-        """Return the sequence of what is stored in a topic under `write_pointer`."""
+        """Return the key sequence of a topic's messages stored under `write_pointer`."""
         name = (state.prefix, write_pointer)
         sequence = self._payload_sequences.get(name)
         if sequence is None:
             last_key = await self._threads.read(
                 self._tables.payloads.last_key, state.prefix, write_pointer
             )
-            # Another request may have loaded it meanwhile, and used it.
+            # Another request may have loaded it in the meantime, and used it.
             sequence = self._payload_sequences.setdefault(name, KeySequence(last_key))
         return sequence
 
@@ -366,22 +367,22 @@ class LoadedTopics(Participant):
         return [self._states[topic_id] for topic_id in sorted(self._states, key=str)]
 
     def touch(self, state: TopicState) -> None:
-        """Have the readers of a topic woken once the flush has taken effect."""
+        """Wake the readers of a topic once the flush has taken effect."""
         self._touched.add(state)
 
     def after_flush(self) -> None:
-        """Wake the readers of what a flush has changed."""
+        """Wake the readers of the topics that a flush has changed."""
         for state in self._touched:
             state.changed()
         self._touched.clear()
 
     def flush_failed(self) -> None:
-        """Take note that a write failed, which may have been done."""
+        """Record that a write failed, although it may have been done."""
         self._touched.clear()
         self._must_reload = True
 
     def before_flush(self) -> None:
-        """Once the store takes writes again after one failed, load all states anew."""
+        """Reload all states once the store accepts writes again after one failed."""
         if not self._must_reload:
             return
         try:
@@ -410,7 +411,7 @@ class LoadedTopics(Participant):
 
 
 class HeldTopics:
-    """The states of some topics, held within an `async with` block. A generator would cost more."""
+    """The states of topics, held within an `async with` block. A generator would cost more."""
 
     __slots__ = ("_states", "_topic_ids", "_topics")
 

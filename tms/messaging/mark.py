@@ -1,8 +1,8 @@
-"""The mark of a store that is open: it is read at the start, and put by and by.
+"""The mark of an open store: read at the start, and written periodically.
 
-It is put a minute after the last time if the writer was used meanwhile, or an hour after it; in the
-flush that needs a higher `high`; before a topic's row goes; and at the close. Used from the event
-loop's thread, but for `open`.
+It is written a minute after the last time if the writer was used since, otherwise an hour after it;
+in the flush that needs a higher `high`; before a topic's row is deleted; and at the close. Used
+from the event loop's thread, except `open`.
 """
 
 import asyncio
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
 _LOOK_S = 0.5
-"""How often the clock is looked at: so an idle server does not take two steps for one."""
+"""How often the clock is read, so that an idle server does not mistake two steps for one."""
 _PUT_MS = 60_000
 _PUT_IDLE_MS = 3_600_000
 _HIGH_AHEAD = 60_000_000
-"""How far above the version that needs it a new `high` is, in microseconds."""
+"""How far a new `high` is above the version that needs it, in microseconds."""
 _SIZE_BYTES = 200
 
 _log = logging.getLogger(__name__)
 
 
 class StoreMark:
-    """The mark of one store that is open."""
+    """The mark of one open store."""
 
     def __init__(self, tables: "StoreTables", clock: TrustedClock, token: int) -> None:
-        """Keep the mark of the leader with that token; 0: of a server that is alone."""
+        """Keep the mark of the leader with that token; 0 for a server that is alone."""
         self._tables = tables
         self._clock = clock
         self._token = token
         self.high = 0
-        """No version above it was given, or is given before it is raised; durable."""
+        """No version above it is assigned before it is raised; durable."""
         self._wanted_high = 0
         self._forgotten_ms = 0
 
     def open(self) -> bool:
-        """Have the clock go on from the mark; return False if there is none. Blocks.
+        """Make the clock continue from the mark; return False if there is none. Blocks.
 
         Raises `StoreCorrupt`, `StoreUnavailable`.
         """
@@ -60,7 +60,7 @@ class StoreMark:
         return True
 
     def put(self, batch: Batch) -> None:
-        """Add the mark as of now to a batch."""
+        """Add the current mark to a batch."""
         trusted_ms, wall_ms = self._clock.candidates()
         mark = Mark(
             trusted_ms,
@@ -74,18 +74,18 @@ class StoreMark:
         self._tables.transactions.put_mark(batch, self._token, encode_mark(mark))
 
     def cover(self, batch: Batch, version: int) -> None:
-        """Raise `high` in the batch that gives a version, if it must be."""
+        """Raise `high` in the batch that assigns a version, if necessary."""
         if version > self.high:
             self._wanted_high = max(self._wanted_high, version + _HIGH_AHEAD)
             self.put(batch)
 
     def is_durable(self, version: int) -> None:
-        """Take note that the batch that gave a version is durable."""
+        """Record that the batch that assigned a version is durable."""
         if version > self.high:
             self.high = self._wanted_high
 
     async def keep_keys_from(self, floor_ms: int, writer: GroupCommit) -> None:
-        """Give no key of a time before `floor_ms` any more; durable, by `writer`, on return.
+        """Create no more keys before the time `floor_ms`; durable, through `writer`, on return.
 
         Raises the `Unavailable` errors, `OutcomeUnknown`.
         """
@@ -96,14 +96,14 @@ class StoreMark:
 
 
 class MarkTimer:
-    """Puts a mark by and by, and a last time as it is closed."""
+    """Writes a mark periodically, and a last time when it is closed."""
 
     def __init__(
         self, mark: StoreMark, clock: TrustedClock, writer: GroupCommit, used: Callable[[], float]
     ) -> None:
-        """Put `mark` through `writer` from now on. Call within a running event loop.
+        """Write `mark` through `writer` from now on. Call within a running event loop.
 
-        `used` returns another number if the writer was used meanwhile.
+        `used` returns a number that changes whenever the writer is used.
         """
         self._mark = mark
         self._clock = clock
@@ -118,14 +118,15 @@ class MarkTimer:
             self._clock.now_ms()
             since_ms, is_used = self._clock.steady_ms() - put_ms, self._used() != used_then
             is_due = since_ms >= _PUT_IDLE_MS or (since_ms >= _PUT_MS and is_used)
-            if is_due or self._clock.beliefs != beliefs:  # so that it need not be believed again
+            # A confirmed step is stored, so that a restart need not confirm it again.
+            if is_due or self._clock.beliefs != beliefs:
                 beliefs = self._clock.beliefs
                 with suppress(TmsError):
                     await self._writer.submit(_Put(self._mark))
                 put_ms, used_then = self._clock.steady_ms(), self._used()
 
     async def close(self) -> None:
-        """Put it a last time. The writer must be open yet."""
+        """Write it a last time. The writer must still be open."""
         self._timer.cancel()
         await asyncio.gather(self._timer, return_exceptions=True)
         try:
@@ -135,7 +136,7 @@ class MarkTimer:
 
 
 class _Put(Write):
-    """The mark as a request to the writer. It does not matter what becomes of one."""
+    """The mark as a request to the writer. Its result does not matter."""
 
     size_bytes = _SIZE_BYTES
 

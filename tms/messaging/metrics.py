@@ -1,7 +1,7 @@
 """The counts of the messaging service, for Prometheus.
 
-What the hot path counts are plain numbers, turned into metrics when they are asked for: Prometheus'
-own would take a lock at each publish and poll.
+The hot path counts in plain numbers, which become metrics at a collection: Prometheus' own would
+take a lock at each publish and poll.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ class Collector(Protocol):
     """An object with metrics."""
 
     def collect(self) -> Iterable[Metric]:
-        """Give them as they stand."""
+        """Return their current values."""
         ...
 
 
@@ -38,8 +38,8 @@ _COUNTERS = {
     "failed_requests": "Requests to publish, store or roll back that the store failed to write.",
     "rejected_requests": "Requests that were refused because the queue of writes was full.",
     "rolled_back_messages": "Messages rolled back.",
-    "polled_messages": "Messages given to polls.",
-    "polled_bytes": "Bytes given to polls, with the ids of messages.",
+    "polled_messages": "Messages returned to polls.",
+    "polled_bytes": "Bytes returned to polls, with the ids of messages.",
     "cache_hits": "Parts of polls that were read from memory.",
     "cache_misses": "Parts of polls that were read from the store.",
     "inline_flushes": "Writes of a single request, made without another thread.",
@@ -71,9 +71,9 @@ class MessagingMetrics:
         self.inline_flushes = 0
         self.stopped_polls = 0
         self.last_stopped_at: int | None = None
-        """The write pointer that a poll was last stopped at."""
+        """The write pointer at which a poll last stopped."""
         self.age_s: Callable[[int], float | None] = lambda _: None
-        """Gives the age of what is in progress under a write pointer, None where nothing is."""
+        """Returns the age of a write pointer's transaction, None if it is not in progress."""
         self.memory = MemoryEntries()
         self._included: list[Collector] = []
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
@@ -83,12 +83,12 @@ class MessagingMetrics:
 
     @property
     def requests(self) -> int:
-        """A number that goes up while there are requests: messages written, parts of polls."""
+        """A number that increases with requests: messages written plus parts of polls."""
         written = self.published_messages + self.stored_messages + self.rolled_back_messages
         return written + self.cache_hits + self.cache_misses
 
     def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
-        """Offer the gauge `tms_{name}` whose value is asked for at each collection."""
+        """Offer the gauge `tms_{name}`, whose value is computed at each collection."""
         self._gauges[name] = (help_text, value)
 
     def include(self, others: Collector) -> None:
@@ -96,7 +96,7 @@ class MessagingMetrics:
         self._included.append(others)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the counters and gauges as they stand."""
+        """Yield the current counters and gauges."""
         for name, help_text in _COUNTERS.items():
             yield CounterMetricFamily(f"tms_{name}", help_text, value=getattr(self, name))
         yield self._stopped_at()
@@ -122,7 +122,7 @@ class MessagingMetrics:
         return entries
 
     def _stopped_at(self) -> Metric:
-        """Return the transaction that readers are stopped at, as far as the last stop tells."""
+        """Return the age of the transaction at which a poll last stopped."""
         stopped = GaugeMetricFamily(
             "tms_stopped_at_transaction_seconds",
             "Age of the transaction in progress at which the last poll stopped.",

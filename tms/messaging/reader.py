@@ -1,9 +1,9 @@
-"""Reads a part of a topic for a poller: from the cache where that is complete, else from the table.
+"""Reads a part of a topic for a poll: from the cache where it is complete, else from the table.
 
-A part is bounded in messages and bytes, so the memory of a poll is bounded whatever it asks for.
-Entries older than the topic's time to live are not given, even before they are pruned. A part that
-is cut off says where to go on, also from within a batch of the Payload table. The batches that the
-references of a part stand for are read together, and cached.
+A part is bounded in messages and bytes, so the memory of a poll is bounded whatever it requests.
+Entries older than the topic's time to live are not returned, even before they are pruned. A part
+that is cut off says where to continue, even within a batch of the Payload table. The stored batches
+that a part refers to are read together, and cached.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _PageBuilder:
-    """The page being put together."""
+    """The page being assembled."""
 
     position: bytes
     limit: int
@@ -61,7 +61,7 @@ class _PageBuilder:
 
     @property
     def stop_key(self) -> bytes | None:
-        """The first key whose entry is not read; None where all are."""
+        """The first key whose entry is not read; None if all are read."""
         if self.end is None:
             return None
         key = self.end[:KEY_BYTES]
@@ -94,9 +94,9 @@ class Reader:
         self._metrics = metrics
 
     def page_in_memory(self, state: TopicState, reading: Reading) -> Page | None:
-        """Return what `page` would without a snapshot, if all of that is in the cache; else None.
+        """Return what `page` would without a snapshot, or None if the cache does not have it all.
 
-        Nothing else than whole entries is given so: no part of what was stored in a batch.
+        Only whole entries are returned: no part of a stored batch.
         """
         expiry_ms = self._clock.expiry_ms()
         oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
@@ -130,10 +130,7 @@ class Reader:
         return Page(blocks, count, None if next_key is None else next_key + NO_PAYLOAD_KEY, None)
 
     async def page(self, state: TopicState, reading: Reading, snapshot: Transaction | None) -> Page:
-        """Return the first part of what `reading` asks for, as `snapshot` sees it.
-
-        None as a snapshot sees everything.
-        """
+        """Return the first part of `reading`, as `snapshot` sees it; None sees everything."""
         expiry_ms = self._clock.expiry_ms()
         oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
         limit = self._limits.poll_messages_default if reading.limit is None else reading.limit
@@ -151,7 +148,7 @@ class Reader:
         return draft.page()
 
     def _count(self, state: TopicState, messages: int, size: int) -> None:
-        """Count what is given."""
+        """Count the messages returned."""
         metrics, traffic = self._metrics, state.traffic
         metrics.polled_messages += messages
         metrics.polled_bytes += size
@@ -161,7 +158,7 @@ class Reader:
     async def _add_slice(
         self, state: TopicState, draft: _PageBuilder, view: View, oldest_key: bytes
     ) -> None:
-        """Add what the reader is given of the next run of entries, and move on behind it."""
+        """Add the reader's part of the next run of entries, and move past the run."""
         entries, start, stop, next_key = await self._slice(state, draft)
         runs, stopped_at = visible_in(entries, start, stop, view)
         references = deque(run[0] for run in runs if run[0] in entries.references)
@@ -220,9 +217,9 @@ class Reader:
         references: deque[int],
         oldest_key: bytes,
     ) -> bool:
-        """Add what the first reference stands for; return whether the page ends among that.
+        """Add the first reference's stored messages; return whether the page ends among them.
 
-        The other references are those that follow.
+        The other `references` are those that follow it.
         """
         assert entries.pointers is not None
         key = entries.key(references[0])
@@ -266,7 +263,7 @@ class Reader:
 
 
 def _without_first(found: Slice, key: bytes) -> Slice:
-    """Return `found` without its first entry where that is at `key` and no reference."""
+    """Return `found` without its first entry, if that is at `key` and not a reference."""
     entries, start, stop, next_key = found
     if start == stop or start in entries.references or entries.key(start) != key:
         return found

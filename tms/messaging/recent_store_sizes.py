@@ -1,8 +1,8 @@
-"""How much was stored of late under which write pointers, request by request.
+"""The sizes of recently stored messages by write pointer, request by request.
 
-A store does not tell the size of what it has in memory alone, which is where the payloads of the
-last moments are. Bounded: the pointers that were stored under first are forgotten first, and the
-requests of one that has very many are counted two by two as one, so that no size is lost.
+A store does not report the size of data that it has only in memory, where the most recent payloads
+are. Bounded: the pointers used first are forgotten first, and if a pointer has very many requests,
+pairs of them are merged, so that no size is lost.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from cachetools import FIFOCache
 
 _POINTERS_MAX = 10_000
 _REQUESTS_MAX = 1_000
-"""Kept of one pointer."""
+"""The requests kept for one pointer."""
 
 
 class StoredRun(NamedTuple):
@@ -32,7 +32,7 @@ class StoredSizes:
         return len(self._runs)
 
     def add(self, prefix: bytes, write_pointer: int, first_key: bytes, size_bytes: int) -> None:
-        """Note that a request stored so many bytes, from `first_key` on."""
+        """Record that a request stored `size_bytes`, from `first_key` on."""
         runs = self._runs.setdefault((prefix, write_pointer), [])
         runs.append(StoredRun(first_key, size_bytes))
         if len(runs) > _REQUESTS_MAX:
@@ -43,5 +43,5 @@ class StoredSizes:
             ]
 
     def runs(self, prefix: bytes, write_pointer: int) -> Sequence[StoredRun]:
-        """Return what is known of a pointer, in the order of the keys."""
+        """Return the recorded runs of a pointer, in the order of the keys."""
         return tuple(self._runs.get((prefix, write_pointer), ()))

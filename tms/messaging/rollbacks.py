@@ -1,13 +1,13 @@
-"""Rolls back what one publish wrote: in the table through the writer, then in the cache.
+"""Rolls back the entries of one publish: in the table through the writer, then in the cache.
 
-One request rolls back all that one publish can have written, so it is whole or not done. A wider
-range takes several. Once the first of them was taken, the others are taken however full the queue
-is, also if the caller has gone, and the transaction cannot be committed before the last is done.
+One write request rolls back everything that one publish can have written, so that is atomic. A
+wider range takes several. After the first of them is queued, the others are queued however full the
+queue is, even if the caller has gone, and the transaction cannot be committed before the last one.
 
-Nothing is rolled back that readers may have been given: a transaction that is committed, or not
-known, is refused. So are entries of an earlier leader: a call of its that comes late may put them
-back as they were, and once the transaction were aborted, they would be seen. Whoever is refused
-makes the transaction invalid.
+Entries that readers may have seen are not rolled back: a committed or unknown transaction is
+refused. So are entries of an earlier leader: a late write of that leader could restore them, and
+they would be seen once the transaction is aborted. A caller that is refused must invalidate the
+transaction.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing
 
 _VALUE_OVERHEAD_BYTES = 16
-"""The most bytes that a row's value has besides the body of its message."""
+"""The most bytes that a row's value has in addition to the body of its message."""
 
 
 class Rollbacks:
@@ -36,7 +36,7 @@ class Rollbacks:
         self._threads = engine.threads
         self._writer = engine.writer
         self._earlier = KEY.pack(engine.earlier_until_ms, UINT16_COUNT - 1)
-        """The greatest key that an earlier leader may have given."""
+        """The greatest key that an earlier leader may have used."""
         self._writing = writing
         limits = engine.limits
         self._rows_max = limits.request_messages_max
@@ -44,7 +44,7 @@ class Rollbacks:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def roll_back(self, topic_id: TopicId, published: RollbackRange, caller: Caller) -> None:
-        """Roll back the entries in a range under its write pointer, as `Service.rollback` says."""
+        """Roll back the entries in a range under its write pointer; see `Service.rollback`."""
         first_key, last_key = _keys_of(published)
         work = self._held(topic_id, published.write_pointer, first_key, last_key, caller)
         task = asyncio.create_task(work, name="rollback")
@@ -68,7 +68,7 @@ class Rollbacks:
                 last_key = min(last_key, _before(state))
                 await self._roll_back(state, write_pointer, first_key, last_key)
         except TopicNotFound:
-            # With the topic its messages have gone.
+            # The topic was deleted, and its messages with it.
             writing.publications.rolled_back(write_pointer, topic_id, first_key, last_key)
             raise
 
@@ -109,7 +109,7 @@ class Rollbacks:
         )
 
     async def finish(self) -> None:
-        """Return when what is under way has come to its end."""
+        """Return when the rollbacks under way have ended."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 

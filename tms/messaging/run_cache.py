@@ -1,12 +1,12 @@
-"""The cache of stored runs: what references stand for, as the Payload table has it.
+"""The cache of stored runs: the messages of references, as the Payload table has them.
 
-It holds runs that a poll has read to their end. A run that is cached has all that is durable from
-its first key on:
-1. What is stored under a write pointer takes its run out; a failed write takes out all of a topic.
-2. A run is not kept if something was stored while it was read, or a failed write may yet add to it.
+It holds runs that a poll has read to their end. A cached run has all durable messages from its
+first key on:
+1. A store under a write pointer drops its run; a failed write drops all runs of the topic.
+2. A run is not kept if messages were stored during the read, or a failed write may still add some.
 
-The caches of all topics have a part of the budget of the message cache. Over it, the run that was
-unused for longest goes first. Used from the event loop's thread alone.
+The caches of all topics share a part of the message cache's budget. If they exceed it, the run
+unused for longest is dropped first. Used from the event loop's thread alone.
 """
 
 from collections import OrderedDict
@@ -26,7 +26,7 @@ class RunBudget:
     """The bytes that the stored runs of all topics may take together."""
 
     def __init__(self, bytes_max: int, on_changed: Callable[[int], None]) -> None:
-        """Call `on_changed` with the bytes that were gained or lost."""
+        """Call `on_changed` with the bytes gained or lost."""
         self._bytes_max = bytes_max
         self._bytes = 0
         self._on_changed = on_changed
@@ -38,7 +38,7 @@ class RunBudget:
         return self._bytes + weight <= self._bytes_max
 
     def add(self, cache: "RunCache", write_pointer: int, weight: int) -> None:
-        """Count a run, and drop others while there is too much."""
+        """Count a run, and drop others if there is too much."""
         self._runs[cache, write_pointer] = weight
         self._change(weight)
         while self._bytes > self._bytes_max:
@@ -46,11 +46,11 @@ class RunBudget:
             oldest.forget(pointer)
 
     def use(self, cache: "RunCache", write_pointer: int) -> None:
-        """Let a run stay for longer than those that were used before."""
+        """Mark a run as the one used last."""
         self._runs.move_to_end((cache, write_pointer))
 
     def remove(self, cache: "RunCache", write_pointer: int) -> None:
-        """Count a run out."""
+        """Stop counting a run."""
         self._change(-self._runs.pop((cache, write_pointer)))
 
     def _change(self, by_bytes: int) -> None:
@@ -66,10 +66,10 @@ class RunCache:
         self._runs: dict[int, ReadRun] = {}
         self._is_retired = False
         self.changes = 0
-        """Goes up whenever a run read before may lack something."""
+        """Increases whenever a run read before may lack messages."""
 
     def get(self, reference: Reference) -> ReadRun | None:
-        """Return the run of a reference if it is here from the reference's first key on."""
+        """Return the run of a reference if it is cached from the reference's first key on."""
         run = self._runs.get(reference.write_pointer)
         if (
             run is None
@@ -83,7 +83,7 @@ class RunCache:
     def put(self, run: ReadRun, seen: int, *, makes_room: bool = True) -> None:
         """Keep a run that was read when `changes` was `seen`, unless it is rolled back or cut.
 
-        Without `makes_room` only if no other has to go for it.
+        Without `makes_room` it is kept only if no other must be dropped for it.
         """
         pointer, weight = run.write_pointer, _weight(run)
         if self._is_retired or seen != self.changes or pointer < 0 or run.next_key is not None:
@@ -100,7 +100,7 @@ class RunCache:
             self._budget.remove(self, write_pointer)
 
     def stored(self, write_pointer: int) -> None:
-        """Drop a run that has more messages now."""
+        """Drop a run to which messages were added."""
         self.changes += 1
         self.forget(write_pointer)
 

@@ -1,4 +1,4 @@
-"""Whether payloads fit their topic: keys if it is compact, and schemas if it says to check them."""
+"""Checks payloads for their topic: keys if it is compact, schemas if its properties say so."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ class SchemaChecks:
     """The checks of a service."""
 
     def __init__(self, values: PayloadValues | None) -> None:
-        """Have schemas known by `values`; None: no registry is installed."""
+        """Check schemas with `values`, None if no registry is installed."""
         self.values = values
 
     def check_properties(self, properties: Mapping[str, object] | None) -> None:
@@ -37,9 +37,9 @@ class SchemaChecks:
         *,
         are_stored: bool = False,
     ) -> TopicMetadata:
-        """Return the topic with the properties that payloads were found to fit.
+        """Return the topic with the properties that payloads were checked against.
 
-        They are checked again if it was given others meanwhile. The state is held. Raises
+        They are checked again if the properties change in the meantime. The state is held. Raises
         `InvalidRequest` (key_required), `TopicIsCompact` for what is stored, and as
         `PayloadValues.check`.
         """
@@ -56,7 +56,7 @@ class SchemaChecks:
                 return topic
 
     async def _check(self, topic: TopicMetadata, payloads: Sequence[bytes], caller: Caller) -> None:
-        """Raise as `PayloadValues.check` unless the topic takes payloads."""
+        """Raise as `PayloadValues.check` unless the topic accepts the payloads."""
         schemas = schemas_of(topic.id, topic.properties)
         if schemas.check is SchemaCheck.OFF or not payloads:
             return
@@ -66,6 +66,6 @@ class SchemaChecks:
 
 
 def check_not_compact(topic: TopicMetadata) -> None:
-    """Raise `TopicIsCompact` if nothing may be stored in a topic to be published later."""
+    """Raise `TopicIsCompact` if a topic does not accept stored messages."""
     if topic.is_compact:
         raise TopicIsCompact(topic=str(topic.id))

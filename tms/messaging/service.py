@@ -1,7 +1,7 @@
 """The messaging service: topics and the five verbs (`messaging.MessagingService`).
 
-It checks what it is asked, finds the topic's state, and leaves the work to the writer and the
-reader. It belongs to the event loop it was opened in; nothing it does blocks that loop.
+It checks a request, finds the topic's state, and leaves the work to the writer and the reader. It
+belongs to the event loop in which it was opened, and never blocks that loop.
 """
 
 import asyncio
@@ -54,8 +54,8 @@ class Service:
     ) -> None:
         """Serve on the store of `writing`, which `close` closes.
 
-        A publish to several topics carries what `carriers` carry. Schemas are known by `values`, if
-        there are any.
+        A publish to several topics carries what `carriers` carry. `values` checks schemas, None if
+        no registry is installed.
         """
         engine = self._engine = writing.engine
         self._tables = engine.tables
@@ -69,7 +69,7 @@ class Service:
         self._topics = topics or Topics(engine, Admission(limits, engine.clock, {}))
         self._admission = self._topics.admission
         self.unchanging = self._topics.unchanging
-        """Read while no topic is being changed."""
+        """Runs a read while no topic is being changed."""
         self._publications = engine.publications
         self.cleaned = CleanedTopics(engine, self._topics)
         """The access of cleanup to topics in use."""
@@ -94,7 +94,7 @@ class Service:
         return self.schema_checks.values
 
     def cache_check(self) -> CacheCheck:
-        """Return what compares the cache with the Message table."""
+        """Return the comparison of the cache with the Message table."""
         return CacheCheck(self._engine)
 
     async def create_topic(
@@ -112,7 +112,7 @@ class Service:
     async def update_topic(
         self, topic_id: TopicId, properties: Mapping[str, object], *, caller: Caller = ANYBODY
     ) -> None:
-        """Replace all properties of a topic; what is not given has its default again."""
+        """Replace all properties of a topic; missing ones are reset to their defaults."""
         check_may_change(caller, topic_id)
         self.schema_checks.check_properties(properties)
         await self._topics.update(topic_id, properties)
@@ -120,7 +120,7 @@ class Service:
     async def trim_topic(
         self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
     ) -> None:
-        """Let expire what was written to a topic before a time."""
+        """Expire everything written to a topic before a time."""
         check_may_change(caller, topic_id)
         await self._topics.trim(topic_id, before_ms)
 
@@ -146,10 +146,10 @@ class Service:
         if_last: bytes | None = None,
         caller: Caller = ANYBODY,
     ) -> Published:
-        """Publish `payloads`, or what was stored under `write_pointer`; durable on return.
+        """Publish `payloads`, or the messages stored under `write_pointer`; durable on return.
 
-        If a reference to what was stored is there, which stands for what came since then too,
-        nothing is done, and its range is returned again.
+        If there is already a reference to the stored messages, which covers later ones too, nothing
+        is written, and its range is returned again.
         """
         check_may_change(caller, topic_id)
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
@@ -178,8 +178,8 @@ class Service:
     async def _check_last_stored(self, topic_id: TopicId, if_last: bytes) -> None:
         """Raise `TopicMoved` if `if_last` is not the last message that its reference stands for."""
         async for block in self.poll(topic_id, Reading(id_after(if_last), limit=1)):
-            for behind in block:
-                raise TopicMoved(topic=str(topic_id), last_id=behind.id.hex())
+            for later in block:
+                raise TopicMoved(topic=str(topic_id), last_id=later.id.hex())
 
     async def publish_all(
         self,
@@ -251,7 +251,7 @@ class Service:
         try:
             self._writing.check(write_pointer, caller)
         except TransactionUnknown:
-            self._admission.check_age(write_pointer)  # it is told so if that is why
+            self._admission.check_age(write_pointer)  # a more precise error, if that is why
             raise
 
     async def rollback(
@@ -259,32 +259,32 @@ class Service:
     ) -> None:
         """Roll back the entries of one publish: those in the range under its write pointer.
 
-        Refused where the range holds entries and none of them is under that pointer. A range
-        without entries, or one that was rolled back before, is not an error. Refused too where the
-        transaction is another principal's, or committed, or not known: then it may be.
+        Refused if the range holds entries and none of them is under that pointer. A range without
+        entries, or one that was rolled back before, is not an error. Refused too if the transaction
+        is another principal's, committed, or unknown, because then it may be committed.
         """
         check_may_change(caller, topic_id)
         await self.rollbacks.roll_back(topic_id, published, caller)
 
     async def forget_published(self, write_pointers: Collection[int]) -> None:
-        """Forget what was published under pointers: all is inverted, and nothing comes late."""
+        """Forget the entries under pointers: all are inverted, and no write is outstanding."""
         self._publications.forget(write_pointers)
 
     async def forget_topics(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:
-        """Delete the rows of deleted topics of which nothing is left, if they are as given.
+        """Delete the rows of deleted topics that have no data left, if `topics` are still the rows.
 
-        Not while a transaction that has not ended has published to one: created again, it would
-        have the same generation. Return which were deleted.
+        A topic's row stays while a transaction that has not ended has published to it: created
+        again, the topic would have the same generation. Return the topics whose row was deleted.
         """
         is_noted = self._publications.is_noted
         return await self._topics.forget([each for each in topics if not is_noted(each.id)])
 
-    def limit_of(self, asked: int | None) -> int:
-        """Return how many messages a poll may give that asks for `asked`."""
-        return self._limits.poll_limit(asked)
+    def limit_of(self, requested: int | None) -> int:
+        """Return the most messages that a poll may return if its caller requests `requested`."""
+        return self._limits.poll_limit(requested)
 
     def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:
-        """Return what `page` would, if all of that is in memory and given to everybody."""
+        """Return what `page` would, if all of it is in memory and everybody may see it."""
         state = self._states.loaded(topic_id) if reading.view is Isolation.ALL else None
         return None if state is None else self._reader.page_in_memory(state, reading)
 
@@ -295,7 +295,7 @@ class Service:
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
     ) -> Page:
-        """Return the next part of a poll; if there is nothing, wait up to `wait_s` for it."""
+        """Return the next part of a poll; if there is none, wait up to `wait_s` for it."""
         if wait_s > 0:
             return await self._waiting.page(topic_id, reading, wait_s, stopped)
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
@@ -314,26 +314,26 @@ class Service:
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
     ) -> AsyncIterator[MessageBlock]:
-        """Give the messages that `reading` asks for, in blocks."""
-        left = self.limit_of(reading.limit)
+        """Yield the messages of `reading` in blocks."""
+        remaining = self.limit_of(reading.limit)
         if wait_s < 0 or (wait_s and reading.end is not None):
             raise InvalidRequest("invalid_wait", wait_s=wait_s)
         next_position: bytes | None = reading.position
-        while next_position is not None and left > 0:
-            asked = reading._replace(position=next_position, limit=left)
-            page = await self.page(topic_id, asked, wait_s, stopped)
+        while next_position is not None and remaining > 0:
+            part = reading._replace(position=next_position, limit=remaining)
+            page = await self.page(topic_id, part, wait_s, stopped)
             for block in page.blocks:
                 yield block
             if page.stopped_at is not None and stopped is not None:
                 stopped(page.stopped_at)
-            left -= page.count
+            remaining -= page.count
             next_position = page.next_position
             wait_s = 0.0
 
     def _snapshot_of(self, view: View) -> Transaction | None:
-        """Return the snapshot to read by; None if everything is given.
+        """Return the snapshot to read by; None if everything is visible.
 
-        A snapshot of another shard says nothing of the transactions here: it is unknown.
+        A snapshot of another shard says nothing about the transactions here, so it is unknown.
         """
         if view is Isolation.ALL:
             return None
@@ -348,18 +348,18 @@ class Service:
         return self._transactions.latest()
 
     def check_ready(self) -> None:
-        """Raise `Unavailable` where a publish would be refused now."""
+        """Raise `Unavailable` if a publish would be refused now."""
         if self._stopping:
             raise Stopping
         self._tables.check_writable()
 
     def stop_waiting(self) -> None:
-        """Let polls that wait for messages answer now, and from now on at once."""
+        """Make polls that wait for messages answer now, and later ones at once."""
         self._stopping = True
         self._states.wake_all()
 
     async def close(self) -> None:
-        """Write what is queued, refuse what comes after, and close the tables."""
+        """Write the queued requests, refuse later ones, and close the tables."""
         self.stop_waiting()
         await self.rollbacks.finish()
         await self._engine.close()

@@ -1,7 +1,7 @@
 """The shared parts of the services on one store: tables, threads, writer, topics, and metrics.
 
-It belongs to the event loop it was made in. Closing it writes what is queued and refuses what comes
-after; the tables stay open.
+It belongs to the event loop in which it was created. Closing it writes the queued requests and
+refuses later ones; the tables stay open.
 """
 
 from typing import TYPE_CHECKING
@@ -25,11 +25,11 @@ from tms.messaging.writer import InlineFlushPolicy, Writer
 if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
-CACHE_BYTES_TOLD = "Memory that recent messages take, in bytes."
+CACHE_BYTES_HELP = "Memory that recent messages take, in bytes."
 
 
 class StoreRuntime:
-    """The writer on one store, with what it stands on."""
+    """The writer on one store, and the parts that it needs."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class StoreRuntime:
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
-        Under a `lease` keys are given as that allows; `instances` gives the servers of its cluster.
+        Under a `lease` keys follow its bounds; `instances` returns the servers of its cluster.
         `mark` is the store's, open; without one, numbers ascend only as long as the process lives.
-        If `access` is to read, nothing is written. Where it `may_block_loop`, nobody else's work is
-        done in the event loop: then that may write itself (`tms.messaging.writer`). A budget
-        of the `cache` is one that stores share, which close together.
+        If `access` is read-only, nothing is written. `may_block_loop` says that nobody else uses
+        the event loop, so that the loop may write by itself (`tms.messaging.writer`). A `cache`
+        budget is shared by stores that close together.
         """
         self.tables = tables
         self.limits = limits
@@ -63,7 +63,7 @@ class StoreRuntime:
         self.metrics.include(self.traffic)
         self.lease = lease
         self.earlier_until_ms = 0 if lease is None else lease.keys_after_ms
-        """Keys of this millisecond, and of those before, are of earlier leaders; 0: none are."""
+        """Keys up to this millisecond, inclusive, are of earlier leaders; 0 if none are."""
         self.threads = StoreThreads(tables.reads_at_once)
         self.features = StoreFeatures(tables, self.threads, instances)
         inline_flush = InlineFlushPolicy(
@@ -85,16 +85,16 @@ class StoreRuntime:
         self.writer.join(self.states)
         self.publications = UnfinishedPublications(self.states.wake, self.states.wake_all)
         if cache is None:
-            self.metrics.gauge("cache_bytes", CACHE_BYTES_TOLD, lambda: budget.used_bytes)
-        told = "Topics kept in memory."
-        self.metrics.gauge("topics_in_memory", told, lambda: len(self.states))
+            self.metrics.gauge("cache_bytes", CACHE_BYTES_HELP, lambda: budget.used_bytes)
+        help_text = "Topics kept in memory."
+        self.metrics.gauge("topics_in_memory", help_text, lambda: len(self.states))
         self.metrics.memory.show("topics", lambda: len(self.states))
         self.metrics.memory.show("stored_sizes", lambda: len(self.states.stored))
         self.metrics.memory.show("publications", lambda: len(self.publications))
         self._closed = False
 
     async def close(self) -> None:
-        """Write what is queued and end the threads. Closing twice is the same as once."""
+        """Write the queued requests and end the threads. Closing twice is the same as once."""
         if self._closed:
             return
         self._closed = True

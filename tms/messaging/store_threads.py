@@ -20,27 +20,27 @@ from typing import Any, ParamSpec, TypeVar
 from tms.core.errors import Stopping
 
 _QUICK_S = 0.001
-"""A call that took no longer found what it wanted in memory, and so, most likely, will the next."""
+"""A call that took no longer was served from memory, and so, most likely, will be the next."""
 _TOGETHER_MAX = 8
 """How many quick answers of the read thread may wait. Not those of several threads, because one of
 them may wait for a server that is gone. Not those of the write thread, because a flush would wait
-for the snapshot that is written behind it."""
+for the snapshot that is written after it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 OnDone = Callable[[Any, BaseException | None], None]
-"""Is given what a call returned, or what it raised."""
+"""Gets the result of a call, or the exception that it raised."""
 
 
 class StoreThread:
-    """Threads that make calls in the order they are asked for, each thread one at a time."""
+    """Threads that make calls in the order of the requests, each thread one at a time."""
 
     def __init__(self, name: str, threads: int, together_max: int = 1) -> None:
         """Start the threads. Call it within a running event loop.
 
-        Up to `together_max` quick answers are told of together.
+        Up to `together_max` quick answers are delivered together.
         """
         self._together_max = together_max
         self._loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ class StoreThread:
         self._is_waking = False
         self._closed = False
         self.under_way = 0
-        """Calls asked for whose answers were not told yet."""
+        """Calls whose answers were not delivered yet."""
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True)
             for number in range(threads)
@@ -73,12 +73,12 @@ class StoreThread:
         return answer
 
     def _work(self) -> None:
-        while (asked := self._calls.get()) is not None:
-            call, on_done = asked
+        while (queued := self._calls.get()) is not None:
+            call, on_done = queued
             started = perf_counter()
             try:
                 self._answers.append((on_done, call(), None))
-            except BaseException as error:  # it is the caller's, whatever it is
+            except BaseException as error:  # the caller gets it, whatever it is
                 self._answers.append((on_done, None, error))
             if not self._may_wait(perf_counter() - started):
                 self._wake()
@@ -87,17 +87,17 @@ class StoreThread:
     def _wake(self) -> None:
         if self._answers and not self._is_waking:
             self._is_waking = True
-            with suppress(RuntimeError):  # the loop was closed: nobody waits for an answer any more
+            with suppress(RuntimeError):  # the loop was closed: nobody waits for the answer
                 self._loop.call_soon_threadsafe(self._deliver)
 
     def _may_wait(self, seconds: float) -> bool:
-        """Return whether an answer may wait for that of the next call, which is asked for."""
+        """Return whether an answer may wait for that of the next queued call."""
         if seconds > _QUICK_S or self._calls.empty():
             return False
         return len(self._answers) < self._together_max
 
     def _deliver(self) -> None:
-        # Lowered before the answers are taken: one that comes later than that wakes the loop again.
+        # Cleared before the answers are taken, so that a later answer wakes the loop again.
         self._is_waking = False
         while self._answers:
             on_done, result, error = self._answers.popleft()
@@ -105,7 +105,7 @@ class StoreThread:
             on_done(result, error)
 
     def stop(self) -> None:
-        """Take no more calls; the threads end after those that were asked for."""
+        """Accept no more calls; the threads end after those that are queued."""
         if not self._closed:
             self._closed = True
             for _ in self._threads:
@@ -128,7 +128,7 @@ def _resolve(answer: "asyncio.Future[T]", result: T, error: BaseException | None
 
 
 class StoreThreads:
-    """A write thread, and as many read threads as the store has use for."""
+    """A write thread, and as many read threads as the store can use."""
 
     def __init__(self, read_threads: int) -> None:
         """Start them. Call it within a running event loop."""
@@ -136,7 +136,7 @@ class StoreThreads:
         together_max = _TOGETHER_MAX if read_threads == 1 else 1
         self._reads = StoreThread("tms-read", read_threads, together_max)
         self.write = self._writes.future
-        """Makes a call in the write thread after all that was asked before."""
+        """Makes a call in the write thread after all earlier ones."""
         self.write_then = self._writes.call
         """Makes a call in the write thread, and then another one in the event loop, at once."""
         self.read = self._reads.future
@@ -144,13 +144,13 @@ class StoreThreads:
 
     @property
     def are_writes_done(self) -> bool:
-        """Whether all that the write thread was asked for has been done, and told."""
+        """Whether the write thread has made all of its calls, and their answers are delivered."""
         return not self._writes.under_way
 
     async def close(self) -> None:
         """Wait for the calls under way and end the threads. Later calls raise `Stopping`.
 
-        A read may wait for a store that does not answer, and the loop is other shards' too.
+        A read may wait for a store that does not answer, and other shards share the loop.
         """
         both = self._writes, self._reads
         for each in both:

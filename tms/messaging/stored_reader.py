@@ -1,6 +1,6 @@
-"""Reads what references stand for: those of a page, or of a count, together, and cached.
+"""Reads and caches the stored messages of references, those of a page or of a count together.
 
-What was read ahead for the references that follow is kept for when their turn comes.
+The runs of later references are read ahead, and kept until their turn comes.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ class StoredReader:
         *,
         makes_room: bool = True,
     ) -> None:
-        """Use the runs of `cache`, and keep what is read there; None: neither.
+        """Use the runs of `cache`, and add the runs read to it; None disables both.
 
-        `makes_room`: runs that are in the cache may be dropped for that.
+        With `makes_room`, other runs may be dropped from the cache for them.
         """
         self._tables = tables
         self._threads = threads
@@ -38,9 +38,9 @@ class StoredReader:
         self._cache = cache
         self._makes_room = makes_room
         self._ahead: dict[bytes, ReadRun] = {}
-        """The runs of references that are looked at next, by their keys."""
+        """The runs of the next references, by their keys."""
         self.rows = self.size = 0
-        """How many rows, and bytes, were read of the table; an empty read counts as one row."""
+        """The rows and bytes read from the table; an empty read counts as one row."""
 
     async def read(
         self,
@@ -50,10 +50,10 @@ class StoredReader:
         limit: int,
         bytes_max: int,
     ) -> tuple[MessageBlock, bytes | None]:
-        """Return what is stored for a reference, and the key to go on from as `ReadRun.part`.
+        """Return a reference's stored messages, and the key to continue from, as `ReadRun.part`.
 
-        At most `limit` messages, and no more once they have about `bytes_max` bytes. If it has to
-        be read of the table, that of those that follow is read with it.
+        At most `limit` messages, and no more once they have about `bytes_max` bytes. If the table
+        must be read, the messages of the references that follow are read with them.
         """
         cache = self._cache
         run = self._ahead.pop(first.message_key, None)
@@ -65,16 +65,16 @@ class StoredReader:
             try:
                 self._tables.check_writable()
             except StoreUnavailable:
-                cache = None  # what a failed write has yet to add is not in the table
+                cache = None  # a failed write may still add rows to the table
         least = abs(first.write_pointer)
         together = {least: first}
-        # What was read ahead in another order than that of the references may be much already.
+        # Much may have been read ahead already if it is in another order than the references.
         if sum(len(each.block.items) for each in self._ahead.values()) < bytes_max:
-            for each in following():
-                is_here = each.message_key in self._ahead
-                is_here = is_here or (cache is not None and cache.get(each) is not None)
-                if not is_here and abs(each.write_pointer) > least:
-                    together.setdefault(abs(each.write_pointer), each)
+            for reference in following():
+                is_here = reference.message_key in self._ahead
+                is_here = is_here or (cache is not None and cache.get(reference) is not None)
+                if not is_here and abs(reference.write_pointer) > least:
+                    together.setdefault(abs(reference.write_pointer), reference)
         seen = 0 if cache is None else cache.changes
         found = await self._threads.read(
             self._tables.payloads.read_runs,

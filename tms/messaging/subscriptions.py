@@ -1,10 +1,10 @@
 """Subscriptions: named positions of consumers (`tms.core.values.subscriptions.Subscriptions`).
 
-All positions of a topic are loaded when one is first asked for, and belong to the topic's state: a
-topic that is deleted or loaded anew has them loaded anew. Moves go through the writer like
-messages, so a transaction's commit moves positions in the same durable step (`carry`). A move is
-checked, and takes effect, within the flush that writes it: of two moves from one version the second
-is refused, also in the same flush. Readers see it once it is durable.
+All positions of a topic are loaded when one is first requested, and belong to the topic's state: if
+the topic is deleted or reloaded, so are they. Moves go through the writer like messages, so a
+transaction's commit moves positions in the same durable step (`carry`). A move is checked, and
+takes effect, within the flush that writes it: of two moves from one version the second is refused,
+even in the same flush. Readers see a move once it is durable.
 
 Used from the event loop's thread alone.
 """
@@ -43,7 +43,7 @@ from tms.messaging.versions import Versions
 from tms.transactions.journal import TransactionJournal
 
 _ROW_BYTES = 200
-"""About the weight of a queued move."""
+"""The approximate weight of a queued move."""
 
 
 @dataclass(slots=True)
@@ -52,13 +52,13 @@ class Positions:
 
     _state: weakref.ref[TopicState]
     current: dict[str, SubscriptionPosition] = field(default_factory=dict)
-    """With what is being written: what a move is checked against."""
+    """The positions including the moves being written; moves are checked against these."""
     durable: dict[str, SubscriptionPosition] = field(default_factory=dict)
     """The positions that readers see."""
 
     @property
     def state(self) -> TopicState:
-        """The topic's state, which who uses its positions holds; they go with it."""
+        """The topic's state; a user of the positions holds it, and they are dropped with it."""
         state = self._state()
         assert state is not None
         return state
@@ -106,7 +106,7 @@ class PositionsWriting:
 class PositionsWrite(Write):
     """A write to positions, whose topics it holds.
 
-    After one that failed the topics' states are loaded anew, and the positions with them.
+    After a failed write the topics' states are reloaded, and the positions with them.
     """
 
     def __init__(self, writing: PositionsWriting, positions: Sequence[Positions]) -> None:
@@ -123,7 +123,7 @@ class PositionsWrite(Write):
             self._states.hold(positions.state)
 
     def release(self) -> None:
-        """Let the topics' states go."""
+        """Release the topics' states."""
         for positions in self._positions:
             self._states.release(positions.state)
 
@@ -142,7 +142,7 @@ class Moves(PositionsWrite, Carried):
         self._moved: list[SubscriptionPosition] = []
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
-        """Raise what `Subscriptions.advance` does, where one cannot be made."""
+        """Raise as `Subscriptions.advance` if one of the moves cannot be made."""
         versions: dict[tuple[TopicId, str], int] = {}
         for positions, advance in zip(self._positions, self._advances, strict=True):
             positions.state.check_current()
@@ -164,7 +164,7 @@ class Moves(PositionsWrite, Carried):
             now = positions.current[advance.name]
             moved = replace(now, after=advance.after, version=now.version + 1)
             positions.current[advance.name] = moved
-            self._versions.known(moved.version)
+            self._versions.record(moved.version)
             self._moved.append(moved)
             self._table.put(batch, positions.state.prefix, moved)
 
@@ -189,7 +189,7 @@ class Creation(PositionsWrite):
         after: bytes | None,
         count_max: int,
     ) -> None:
-        """Create a position, if the topic has less than `count_max`."""
+        """Create a position, if the topic has fewer than `count_max`."""
         super().__init__(writing, [positions])
         self._name = name
         self._after = after
@@ -197,7 +197,7 @@ class Creation(PositionsWrite):
         self._created: SubscriptionPosition | None = None
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add the rows, unless there are some, or too many others."""
+        """Add the rows, unless the position exists, or there are too many others."""
         [positions], name = self._positions, self._name
         state = positions.state
         state.check_current()
@@ -219,7 +219,7 @@ class Creation(PositionsWrite):
 
     @property
     def is_durable(self) -> bool:
-        """Whether readers see one of its name."""
+        """Whether readers see a position with its name."""
         return self._name in self._positions[0].durable
 
     def on_durable(self) -> None:
@@ -230,7 +230,7 @@ class Creation(PositionsWrite):
         self._positions[0].durable[self._name] = self._created
 
     def _create(self, batch: Batch, state: TopicState, version: int) -> SubscriptionPosition:  # noqa: ARG002
-        """Return the position; whatever is beside it is added to the batch."""
+        """Return the position; anything stored with it is added to the batch."""
         return SubscriptionPosition(state.topic.id, self._name, self._after, version)
 
     def result(self) -> SubscriptionPosition | None:
@@ -252,7 +252,7 @@ class Deletion(PositionsWrite):
         now = _single(positions.current, positions.state, self._name)
         self._table.check_unanswered(positions.state.prefix, self._name)
         del positions.current[self._name]
-        self._versions.known(now.version + 1)
+        self._versions.record(now.version + 1)
         self._table.delete(batch, positions.state.prefix, now)
 
     def on_durable(self) -> None:
@@ -294,13 +294,13 @@ class SubscriptionService:
             return await self.carry_out(Creation(self.writing, positions, name, after, count_max))
 
     async def carry_out(self, creation: Creation) -> SubscriptionPosition:
-        """Create it. Raises `SubscriptionExists` if readers see one of its name."""
+        """Create it. Raises `SubscriptionExists` if readers see one with its name."""
         try:
             created: SubscriptionPosition = await self._writer.submit(creation)
         except SubscriptionExists:
             if creation.is_durable:
                 raise
-            # By a request of the same flush, whose outcome is known when the next one is made.
+            # A request of the same flush created it; its outcome is known in the next flush.
             created = await self._writer.submit(creation)
         return created
 
@@ -334,7 +334,7 @@ class SubscriptionService:
         request: CommitRequest,
         caller: Caller,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[Moves] | None:
-        """Give the moves of positions that a commit carries (`tms.core.services.commits.Carrier`).
+        """Return the moves that a commit carries (`tms.core.services.commits.Carrier`).
 
         Raises `TopicNotFound`, `InvalidRequest`, `TooLarge` (too_many_topics_at_once).
         """
@@ -350,7 +350,7 @@ class SubscriptionService:
 
     @asynccontextmanager
     async def held(self, topic_ids: Collection[TopicId]) -> AsyncIterator[list[Positions]]:
-        """Give the positions of topics, whose states stay in memory meanwhile."""
+        """Hold the states of topics in memory, and yield their positions."""
         async with self._states.held(topic_ids) as states:
             yield [await self._of(state) for state in states]
 
@@ -362,8 +362,8 @@ class SubscriptionService:
             )
             by_name = {subscription.name: subscription for subscription in found}
             for subscription in found:
-                self.writing.versions.known(subscription.version)
-            # Another request may have loaded them meanwhile, and moved one.
+                self.writing.versions.record(subscription.version)
+            # Another request may have loaded them in the meantime, and moved one.
             positions = self._positions.setdefault(
                 state, Positions(weakref.ref(state), dict(by_name), dict(by_name))
             )

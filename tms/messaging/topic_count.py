@@ -1,10 +1,10 @@
-"""How many topics there are, so that creating one beyond `topics_max` is refused.
+"""The number of topics, so that creating one beyond `topics_max` is refused.
 
 They are counted when a topic is first created, some rows at a time, and from then on the number is
-kept: creating a topic costs no scan. A change of which nobody knows whether it was done has them
-counted anew. Deleted topics, whose rows stay for a while, do not count.
+kept: creating a topic costs no scan. After a change whose outcome is unknown they are counted
+again. Deleted topics, whose rows stay for a while, do not count.
 
-Used under the lock of `tms.messaging.topics`: nothing changes a topic while they are counted.
+Used under the lock of `tms.messaging.topics`: no topic changes while they are counted.
 """
 
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
 _ROWS_AT_ONCE = 1000
-"""Counted in one go: others get their turn in the thread between."""
+"""Rows counted at a time, so that other calls get their turn in the thread in between."""
 
 
 class TopicCount:
@@ -30,7 +30,7 @@ class TopicCount:
         self._count: int | None = None
 
     async def know(self) -> None:
-        """See to it that the number is known. Raises `StoreUnavailable`."""
+        """Count the topics, unless the number is known. Raises `StoreUnavailable`."""
         if self._count is not None:
             return
         count, start = 0, b""
@@ -45,16 +45,16 @@ class TopicCount:
         self._count = count
 
     def check_room(self, topic_id: TopicId) -> None:
-        """Raise `TooLarge` (topic_limit_reached) if there are as many as may be; `know` first."""
+        """Raise `TooLarge` (topic_limit_reached) if the limit is reached; call `know` first."""
         assert self._count is not None
         if self._count >= self._topics_max:
             raise TooLarge("topic_limit_reached", topic=str(topic_id), topics_max=self._topics_max)
 
     def changed(self, by: int) -> None:
-        """Take note that a topic was created (1), deleted (-1) or neither (0)."""
+        """Record that a topic was created (1), deleted (-1) or neither (0)."""
         if self._count is not None:
             self._count += by
 
     def forget(self) -> None:
-        """Take note that a change may have been done, or not."""
+        """Record that the outcome of a change is unknown."""
         self._count = None

@@ -1,7 +1,7 @@
 """Topics: created, changed, deleted and created again, each change one compare-and-put of its row.
 
-A deleted topic keeps its row with the generation inverted; created again it has the next
-generation and only the properties given then.
+A deleted topic keeps its row, with the generation inverted. Created again, it has the next
+generation, and only the properties of the new request.
 """
 
 import asyncio
@@ -56,19 +56,19 @@ class Topics:
         await self._change(topic_id, created, adds=True)
 
     async def update(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
-        """Replace all properties; what is not given has its default. Raises `TopicNotFound`."""
+        """Replace all properties; missing ones have their default. Raises `TopicNotFound`."""
         ttl_s, others = self.admission.properties(topic_id.namespace, properties)
 
         def updated(old: TopicMetadata | None) -> TopicMetadata:
-            # The time is taken within the change: see `unchanging`. It may have gone back since
-            # something was deleted by it.
+            # The time is read within the change: see `unchanging`. It may have gone back since
+            # messages were deleted by it.
             expired_ms = max(self._clock.expiry_ms(), self._clock.deleted_ms)
             return _existing(old, topic_id).changed(ttl_s, others, expired_ms)
 
         await self._change(topic_id, updated)
 
     async def trim(self, topic_id: TopicId, before_ms: int) -> None:
-        """Let expire what was written before a time. Raises `TopicNotFound`, `InvalidTrimTime`."""
+        """Expire everything written before a time. Raises `TopicNotFound`, `InvalidTrimTime`."""
 
         def trimmed(old: TopicMetadata | None) -> TopicMetadata:
             now_ms = self._clock.keys_ms()
@@ -79,7 +79,7 @@ class Topics:
         await self._change(topic_id, trimmed)
 
     async def trim_if(self, topic: TopicMetadata, before_ms: int) -> None:
-        """Let expire what was written before a time, if the topic's row is as given.
+        """Expire everything written before a time, if `topic` is still the topic's row.
 
         Raises `TopicNotFound`.
         """
@@ -99,9 +99,9 @@ class Topics:
         await self._change(topic_id, deleted)
 
     async def forget(self, topics: Sequence[TopicMetadata]) -> Collection[TopicId]:
-        """Delete the rows of deleted topics that still are as given; return which those were.
+        """Delete the rows of deleted topics, if `topics` are still the rows; return those deleted.
 
-        Only once nothing of a topic is left: its next generation is the first again.
+        Only after a topic's data is deleted, because its next generation is the first again.
         """
         assert not any(topic.exists for topic in topics)
         return await self._alone(lambda: self._forget(topics))
@@ -111,7 +111,7 @@ class Topics:
             batch = self._tables.batch()
             return batch, self._tables.metadata.forget(batch, topics)
 
-        # Publishers wait for the write thread, and nobody changes what the other one has read.
+        # Read in the read thread: publishers wait for the write thread, and the rows cannot change.
         batch, forgotten = await self._threads.read(read)
         if forgotten:
             try:
@@ -124,16 +124,16 @@ class Topics:
     async def unchanging(self, read: Callable[[], T]) -> T:
         """Return what `read`, which may block, returns while no topic is being changed.
 
-        So what it reads of topics and what it takes for the time are of one moment: whatever is
-        changed afterwards, is changed at that time or later.
+        So the topics and the time that it reads are of the same moment: later changes are made at
+        that time or later.
         """
         return await self._alone(lambda: self._threads.read(read))
 
     async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Return what `work` returns, with no change beside it.
+        """Return what `work` returns, with no concurrent change.
 
-        It is done to its end also where the caller is gone: once a row is put, the states must hear
-        of it.
+        It is finished even if the caller is gone: once a row is written, the states must be
+        updated.
         """
         await self._changing.acquire()
         task = asyncio.ensure_future(work())
@@ -150,7 +150,7 @@ class Topics:
         *,
         adds: bool = False,
     ) -> None:
-        """Put what `changed` makes of the topic's row, and tell the states."""
+        """Replace the topic's row with the result of `changed`, and update the states."""
 
         def compare_and_put() -> TopicMetadata:
             old = self._tables.metadata.get(topic_id)

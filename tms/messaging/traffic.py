@@ -1,9 +1,9 @@
 """The messages that are published to and polled from each topic and namespace, for Prometheus.
 
-A publish or poll adds to one `Traffic`, which its topic's state has at hand; all else is summed
-when the metrics are asked for. At most `series_max` topics and as many namespaces have numbers of
-their own, those used first since the server began. The rest is counted together, under a name that
-is nobody's. The numbers of a deleted topic are no more shown, but stay in those of its namespace.
+A publish or poll adds to one `Traffic`, to which its topic's state refers; everything else is
+summed at a collection. At most `series_max` topics and as many namespaces have numbers of their
+own, those used first since the server started. The rest is counted together, under a reserved name.
+The numbers of a deleted topic are no longer shown, but stay in those of its namespace.
 
 Used from the event loop's thread alone.
 """
@@ -15,18 +15,18 @@ from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from tms.core.values.topic import TopicId
 
 OTHER = "(other)"
-"""Stands for all that have no numbers of their own: no topic or namespace can have this name."""
+"""The name for all without numbers of their own; no topic or namespace can have it."""
 
 _NUMBERS = {
     "published_messages": "Messages published to this {of}.",
     "published_bytes": "Bytes of the payloads published to this {of}.",
-    "polled_messages": "Messages given to polls of this {of}.",
-    "polled_bytes": "Bytes given to polls of this {of}, with the ids of messages.",
+    "polled_messages": "Messages returned to polls of this {of}.",
+    "polled_bytes": "Bytes returned to polls of this {of}, with the ids of messages.",
 }
 
 
 class Traffic:
-    """The messages published and polled since the server began."""
+    """The messages published and polled since the server started."""
 
     __slots__ = tuple(_NUMBERS)
 
@@ -65,7 +65,7 @@ class TrafficByTopic:
         self._others = _Namespace()
 
     def of(self, topic_id: TopicId) -> Traffic:
-        """Return what a topic's traffic is to be added to."""
+        """Return the `Traffic` in which to count a topic."""
         traffic = self._topics.get(topic_id)
         if traffic is not None:
             return traffic
@@ -84,13 +84,13 @@ class TrafficByTopic:
         return found
 
     def deleted(self, topic_id: TopicId) -> None:
-        """Show a topic no more."""
+        """Stop showing a topic."""
         traffic = self._topics.pop(topic_id, None)
         if traffic is not None:
             self._namespace(topic_id.namespace).deleted.add(traffic)
 
     def collect(self) -> Iterator[Metric]:
-        """Give the numbers as they stand."""
+        """Yield the current numbers."""
         rest = Traffic()
         by_namespace = {OTHER: Traffic()}
         for name, namespace in (*self._namespaces.items(), (OTHER, self._others)):
@@ -110,9 +110,9 @@ class TrafficByTopic:
 def _families(
     of: str, labels: tuple[str, ...], series: Iterable[tuple[tuple[str, ...], Traffic]]
 ) -> Iterator[Metric]:
-    told = list(series)
+    traffics = list(series)
     for name, help_text in _NUMBERS.items():
         family = CounterMetricFamily(f"tms_{of}_{name}", help_text.format(of=of), labels=labels)
-        for values, traffic in told:
+        for values, traffic in traffics:
             family.add_metric(values, getattr(traffic, name))
         yield family

@@ -1,13 +1,16 @@
 """The messages that open transactions have published and stored, as far as this process knows.
 
-It answers five questions: where a transaction has published, for those who look after the server;
-whether all of that was rolled back, without which an abort would make it visible; whether a part of
-a range was rolled back and the rest not yet, without which a commit would show that rest; whose
-readers to wake when it ends; and from when on a topic has what it has stored, which a bound must
-leave. All is noted when it joins a flush, so what a flush has done before is known within it. What
-then fails stays noted: it may be in the table.
+It answers five questions:
+1. where a transaction has published, for operators;
+2. whether all of that was rolled back: if not, an abort would make it visible;
+3. whether a range was rolled back only in part: then a commit would show the rest;
+4. the readers of which topics to wake when it ends;
+5. from which key on a topic has its stored messages, which retention must keep.
 
-Fulfils `tms.core.services.transactions.Publications`. Used from the event loop's thread alone.
+Everything is recorded when it joins a flush, so later requests of the same flush know it. A failed
+write stays recorded, because it may be in the table.
+
+Implements `tms.core.services.transactions.Publications`. Used from the event loop's thread alone.
 """
 
 from collections import Counter
@@ -18,15 +21,15 @@ from tms.core.values.message import LAST_ID
 from tms.core.values.topic import TopicId, TopicMetadata
 
 _RANGES_MAX = 1_000
-"""Ranges kept of one write pointer and topic; beyond, they become one, which a rollback of its
-parts does not clear: then an abort leaves the transaction invalid, which is safe."""
+"""Ranges kept for one write pointer and topic. More of them are merged into one, which a rollback
+of its parts does not clear: then an abort leaves the transaction invalid, which is safe."""
 
 KeyRange = tuple[bytes, bytes]
 """First and last key, inclusive."""
 
 
 class Generation(NamedTuple):
-    """One life of a topic: what is published to it is nothing to the next."""
+    """One generation of a topic, independent of the publications to the next."""
 
     topic_id: TopicId
     number: int
@@ -41,7 +44,7 @@ class UnfinishedPublications:
     """The ranges of all write pointers in use."""
 
     def __init__(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
-        """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
+        """Wake the readers of a topic with `wake`, all readers with `wake_all`."""
         self._wake, self.wake_all = wake, wake_all
         self._by_pointer: dict[int, dict[Generation, list[KeyRange]]] = {}
         self._references: dict[int, dict[Generation, bytes]] = {}
@@ -49,9 +52,9 @@ class UnfinishedPublications:
         self._stored: dict[int, dict[Generation, bytes]] = {}
         """The first key in the Payload table under each pointer."""
         self._noted: Counter[TopicId] = Counter()
-        """In how many of these dictionaries a topic is."""
+        """The number of entries of each topic in these dictionaries."""
         self._rolling_back: dict[int, set[tuple[TopicId, KeyRange]]] = {}
-        """The ranges of which a part was rolled back, and the rest perhaps not."""
+        """The ranges of which a part was rolled back, and the rest possibly not."""
 
     def __len__(self) -> int:
         return len(self._by_pointer)
@@ -59,7 +62,7 @@ class UnfinishedPublications:
     def published(
         self, write_pointer: int, topic: TopicMetadata, first: bytes, last: bytes
     ) -> None:
-        """Note that entries from key `first` to `last` are under `write_pointer`."""
+        """Record that entries from key `first` to `last` are under `write_pointer`."""
         generations = self._by_pointer.setdefault(write_pointer, {})
         generation = Generation.of(topic)
         ranges = generations.get(generation)
@@ -71,11 +74,11 @@ class UnfinishedPublications:
             generations[generation] = [(ranges[0][0], last)]
 
     def referred(self, write_pointer: int, topic: TopicMetadata, key: bytes) -> None:
-        """Note that the entry at `key` refers to what is stored under `write_pointer`."""
+        """Record that the entry at `key` refers to the messages stored under `write_pointer`."""
         self._note_first(self._references, write_pointer, topic, key)
 
     def stored(self, write_pointer: int, topic: TopicMetadata, key: bytes) -> None:
-        """Note that a message is stored under `write_pointer`, at `key` in its run."""
+        """Record that a message is stored under `write_pointer`, at `key` in its run."""
         self._note_first(self._stored, write_pointer, topic, key)
 
     def _note_first(
@@ -92,7 +95,7 @@ class UnfinishedPublications:
             self._noted[topic.id] += 1
 
     def is_noted(self, topic_id: TopicId) -> bool:
-        """Whether anything is noted of a topic, in whichever generation."""
+        """Whether anything is recorded for a topic, in any generation."""
         return topic_id in self._noted
 
     def first_keys(self, write_pointers: Iterable[int]) -> dict[Generation, bytes]:
@@ -119,17 +122,17 @@ class UnfinishedPublications:
     def rolling_back(
         self, write_pointer: int, topic: TopicMetadata, first: bytes, last: bytes
     ) -> None:
-        """Note that a part of what is between the keys `first` and `last` is rolled back."""
+        """Record that a part of the range from key `first` to `last` is rolled back."""
         self._rolling_back.setdefault(write_pointer, set()).add((topic.id, (first, last)))
 
     def are_half_rolled_back(self, write_pointers: Iterable[int]) -> bool:
-        """Whether a rollback under one of the pointers has begun, and not come to its end."""
+        """Whether a rollback under one of the pointers has begun and not ended."""
         return any(pointer in self._rolling_back for pointer in write_pointers)
 
     def rolled_back(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
-        """Note that what is between the keys `first` and `last` was rolled back.
+        """Record that the range from key `first` to `last` was rolled back.
 
-        In all generations: nobody reads those before, and keys do not come back.
+        In all generations: nobody reads earlier ones, and keys are not used again.
         """
         half = self._rolling_back.pop(write_pointer, set())
         others = {each for each in half if each[0] != topic_id or not _is_in(each[1], first, last)}
@@ -138,14 +141,14 @@ class UnfinishedPublications:
         generations = self._by_pointer.get(write_pointer, {})
         for generation in [each for each in generations if each.topic_id == topic_id]:
             ranges = generations.pop(generation)
-            left = [each for each in ranges if not _is_in(each, first, last)]
-            if left:
-                generations[generation] = left
+            remaining = [each for each in ranges if not _is_in(each, first, last)]
+            if remaining:
+                generations[generation] = remaining
             else:
                 self._forget_one(topic_id)
 
     def ranges(self, write_pointer: int) -> dict[Generation, list[KeyRange]]:
-        """Return what is under a pointer and was not rolled back."""
+        """Return the ranges under a pointer that were not rolled back."""
         generations = self._by_pointer.get(write_pointer, {})
         return {generation: list(ranges) for generation, ranges in generations.items()}
 
@@ -163,7 +166,7 @@ class UnfinishedPublications:
             self._wake(topic_id)
 
     def forget(self, write_pointers: Iterable[int]) -> None:
-        """Forget what is under the pointers."""
+        """Forget everything under the pointers."""
         for pointer in write_pointers:
             self._rolling_back.pop(pointer, None)
             for noted in (self._by_pointer, self._references, self._stored):
@@ -171,7 +174,7 @@ class UnfinishedPublications:
                     self._forget_one(generation.topic_id)
 
     def forget_all_but(self, is_kept: Callable[[int], bool]) -> None:
-        """Forget what is under all pointers of which `is_kept` is not true."""
+        """Forget everything under pointers for which `is_kept` is false."""
         noted = self._by_pointer.keys() | self._references.keys() | self._stored.keys()
         self.forget([pointer for pointer in noted if not is_kept(pointer)])
 

@@ -1,9 +1,9 @@
-"""The versions that subscriptions begin with: none that one of the same name had before.
+"""The first versions of subscriptions: never one that an earlier one of the same name had.
 
-A first version is the time in microseconds, and each move adds one: so what a consumer knows of a
-subscription that was deleted, or whose topic was, is behind that of one made again. A clock may be
-set back. So a first version is above all that this process knows of, too, and above all that the
-processes before gave: the store's mark says so (`tms.messaging.mark`).
+A first version is the time in microseconds, and each move adds one. So if a subscription or its
+topic is deleted and created again, versions that a consumer remembers are older than the new one. A
+clock may be set back, so a first version is also above all versions that this process has seen, and
+above all that earlier processes assigned, which the store's mark bounds (`tms.messaging.mark`).
 """
 
 _US_PER_MS = 1_000
@@ -17,10 +17,10 @@ class Versions:
         self._greatest = greatest
 
     def first(self, now_ms: int) -> int:
-        """Return the version of a subscription that is made at a time, in ms since 1970."""
+        """Return the version of a subscription created at a time, in ms since 1970."""
         self._greatest = max(self._greatest + 1, now_ms * _US_PER_MS)
         return self._greatest
 
-    def known(self, version: int) -> None:
-        """Take note of a version that a subscription has or had."""
+    def record(self, version: int) -> None:
+        """Record a version that a subscription has or had."""
         self._greatest = max(self._greatest, version)

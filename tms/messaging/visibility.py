@@ -1,8 +1,8 @@
-"""Which entries a reader is given: the rules of a poll with and without a transaction.
+"""Decides which entries a reader gets: the rules of a poll with and without a transaction.
 
-Pure. Without a transaction everything is given, what is in progress or rolled back included: a
-repeatable log. With one, per entry in order: plain is given; rolled back or invalid is skipped;
-visible is given; anything else is in progress, and there the reader stops, so that order holds.
+Pure. Without a transaction a reader gets everything, even entries in progress or rolled back: a
+repeatable log. With one, it gets plain and visible entries, skips those rolled back or invalid, and
+stops at any other one, which is in progress, so that order holds.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,27 +17,27 @@ class View:
     """The rule of a reader for stored pointers, with a transaction or without."""
 
     def __init__(self, transaction: Transaction | None) -> None:
-        """Read as `transaction` sees; None: everything is given."""
+        """Read as `transaction` sees; None sees everything."""
         self._transaction = transaction
         self._known: dict[int, Visibility] = {PLAIN: Visibility.GIVE}
 
     def gives_all(self, entries: Entries, start: int, stop: int) -> bool:
-        """Whether all entries from `start` to before `stop` are given, told at little cost.
+        """Whether the reader gets all entries from `start` to before `stop`: a cheap check.
 
-        False may also mean that it takes `decide` to tell.
+        False may also mean that only `decide` can tell.
         """
         transaction, pointers = self._transaction, entries.pointers
         if transaction is None or pointers is None:
             return True
         if entries.bounds is not None and _sees_between(transaction, *entries.bounds):
             return True
-        asked = pointers[start:stop]
-        least, greatest = min(asked), max(asked)
+        pointers = pointers[start:stop]
+        least, greatest = min(pointers), max(pointers)
         if least < PLAIN or greatest > transaction.read_pointer:
             return False
         for excluded in (transaction.in_progress, transaction.invalids):
             first, end = bisect_left(excluded, least), bisect_right(excluded, greatest)
-            if first < end and _share(excluded[first:end], asked):
+            if first < end and _share(excluded[first:end], pointers):
                 return False
         return True
 
@@ -52,7 +52,7 @@ class View:
 
 
 def _sees_between(transaction: Transaction, least: int, greatest: int) -> bool:
-    """Whether a transaction sees whatever is under a pointer from `least` to `greatest`."""
+    """Whether a transaction sees all entries under pointers from `least` to `greatest`."""
     if least < PLAIN or greatest > transaction.read_pointer:
         return False
     in_progress, invalids = transaction.in_progress, transaction.invalids
@@ -61,11 +61,11 @@ def _sees_between(transaction: Transaction, least: int, greatest: int) -> bool:
     ) == bisect_right(invalids, greatest)
 
 
-def _share(excluded: Sequence[int], asked: Sequence[int]) -> bool:
-    """Whether any of `asked` is in `excluded`, which ascends; the shorter of both costs."""
-    if len(excluded) <= len(asked):
-        return not set(asked).isdisjoint(excluded)
-    return any(excluded[bisect_left(excluded, p, hi=len(excluded) - 1)] == p for p in set(asked))
+def _share(excluded: Sequence[int], pointers: Sequence[int]) -> bool:
+    """Whether `excluded`, which ascends, has any of `pointers`; the cost is that of the shorter."""
+    if len(excluded) <= len(pointers):
+        return not set(pointers).isdisjoint(excluded)
+    return any(excluded[bisect_left(excluded, p, hi=len(excluded) - 1)] == p for p in set(pointers))
 
 
 class Visible(NamedTuple):
@@ -74,11 +74,11 @@ class Visible(NamedTuple):
     runs: list[range]
     """Indexes of entries to give, in order; a reference is a run of its own."""
     stopped_at: int | None
-    """The index of the entry that the reader must not pass; None where there is none."""
+    """The index of the entry that the reader must not pass; None if there is none."""
 
 
 def visible_in(entries: Entries, start: int, stop: int, view: View) -> Visible:
-    """Return what a reader is given of the entries from `start` to before `stop`."""
+    """Return the reader's part of the entries from `start` to before `stop`."""
     if start == stop:
         return Visible([], None)
     if view.gives_all(entries, start, stop):

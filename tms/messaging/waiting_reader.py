@@ -1,6 +1,6 @@
 """A poll that waits: it reads again at each change of its topic, until there is something to give.
 
-A reader that stands still at a transaction in progress says so, once that has lasted.
+A reader that is stopped at a transaction in progress reports it after a while.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,14 +12,14 @@ from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 
 Read = Callable[[TopicState, Reading], Awaitable[Page]]
-"""Reads a page as its reader sees it now."""
+"""Reads a page as its reader currently sees it."""
 
 
 class WaitingReader:
     """Reads pages that have messages, and waits for these."""
 
     def __init__(self, states: LoadedTopics, read: Read, is_stopping: Callable[[], bool]) -> None:
-        """Read by `read`, and wait no longer once `is_stopping()`."""
+        """Read with `read`, and stop waiting once `is_stopping()`."""
         self._states = states
         self._read = read
         self._is_stopping = is_stopping
@@ -31,15 +31,15 @@ class WaitingReader:
         deadline = monotonic() + wait_s
         stop = _Stop(stopped)
         while True:
-            # Held: a state that makes room for others does not hear of what is published.
+            # Held: a state that makes room for others gets no changes.
             async with self._states.held((topic_id,)) as [state]:
                 seen = state.changes
-                # Taken anew each time: what is committed changes while a reader waits.
+                # Each read takes a new snapshot: transactions commit while a reader waits.
                 page = await self._read(state, reading)
                 if page.count:
                     return page
                 if page.next_position is not None:
-                    # All that was read is skipped; what follows has not been looked at yet.
+                    # All entries read were skipped; the rest of the topic was not read yet.
                     reading = reading.behind(page.next_position, 0)
                     continue
                 left_s = deadline - monotonic()
@@ -49,16 +49,16 @@ class WaitingReader:
 
 
 class _Stop:
-    """How long a reader has stood still at one transaction."""
+    """The time that a reader has been stopped at one transaction."""
 
     def __init__(self, stopped: Stopped | None) -> None:
         self._stopped = stopped
         self._at: int | None = None
         self._due: float | None = None
-        """When that is to be told; None once it was."""
+        """When to report it; None after the report."""
 
     def looked_at_after(self, at: int | None, left_s: float) -> float:
-        """Return how many of `left_s` seconds to wait before looking again where it stands."""
+        """Return how many of `left_s` seconds to wait before checking the stop again."""
         now = monotonic()
         if at != self._at:
             self._at, self._due = at, now + STOPPED_S

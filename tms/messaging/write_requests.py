@@ -1,11 +1,11 @@
 """The writes of messaging: publications, payloads to store, and entries to roll back.
 
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
-(`tms.core.services.group_commit.Write`). What is under a transaction's write pointer is refused
-where that does not take writes any more: also here, after what the same flush did before.
+(`tms.core.services.group_commit.Write`). Writes under a transaction's write pointer are refused
+once the transaction accepts none: here too, because an earlier request of the flush may end it.
 
-The plain messages that one flush publishes to a topic are appended together, behind all else that
-the flush appends to it: many small publications cost little more than one.
+The plain messages that one flush publishes to a topic are appended together, after everything else
+that the flush appends to it: many small publications cost little more than one.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
 MESSAGE_OVERHEAD_BYTES = 100
-"""About the weight of a queued message besides its payload: Python's objects and the row's key."""
+"""The approximate weight of a queued message without its payload: Python's objects and the key."""
 _JOINED_BYTES_MAX = 32 * 1024
-"""Plain messages of so many bytes are appended without more of them: the cost of one is small."""
+"""Plain messages of at least this size are appended separately: the cost of one is small then."""
 
 
 class _Append:
@@ -55,10 +55,10 @@ class _Append:
         self.payload_bytes += payload_bytes
 
     def put(self, batch: Batch, tables: "StoreTables") -> None:
-        """Give the entries their keys, and add them to the batch."""
+        """Assign keys to the entries, and add them to the batch."""
         state, pointer = self.state, self.pointer
-        # An entry below the least live time would be born expired: a clock may have run ahead when
-        # the ttl was raised.
+        # An entry before the earliest live time would be expired from the start: a clock may have
+        # been ahead when the ttl was raised.
         now_ms = max(self.now_ms, state.topic.live_from_ms)
         keys = self.keys = state.sequence.take(len(self.payloads) or 1, now_ms)
         if self.payloads:
@@ -92,7 +92,7 @@ class PlainAppends(Participant):
         self._open: dict[TopicState, _Append] = {}
 
     def open(self, state: TopicState, now_ms: int) -> _Append:
-        """Return what takes more of the plain messages of the flush to a topic."""
+        """Return the append to which the flush adds more plain messages of a topic."""
         append = self._open.get(state)
         if append is None or append.payload_bytes >= _JOINED_BYTES_MAX:
             append = self._open[state] = _Append(state, now_ms)
@@ -105,14 +105,14 @@ class PlainAppends(Participant):
             append.put(batch, self._tables)
 
     def after_flush(self) -> None:
-        """Show the messages, behind all else, as their keys are, and begin anew."""
+        """Show the messages after everything else, in the order of their keys, and start over."""
         for append in self._all:
             append.show(self._metrics)
             append.state.changed()
         self._all, self._open = [], {}
 
     def flush_failed(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self._all, self._open = [], {}
 
 
@@ -122,7 +122,7 @@ class Writing:
     def __init__(
         self, engine: StoreRuntime, transactions: TransactionJournal | None = None
     ) -> None:
-        """Write by `engine`; write pointers are those of `transactions`, or another manager's."""
+        """Write through `engine`; pointers are those of `transactions`, or another manager's."""
         self.engine = engine
         self.tables = engine.tables
         self.states = engine.states
@@ -134,11 +134,11 @@ class Writing:
         engine.writer.join(self.plain)
 
     def check(self, write_pointer: int, caller: Caller = ANYBODY) -> int:
-        """Return the least time, in ms, of what is written under a pointer.
+        """Return the earliest time, in ms, of entries under a pointer.
 
-        So all that a transaction wrote is found from there on, whatever the clock did meanwhile.
-        Raises `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written.
-        Raises `NotPermitted` where the caller may not. A caller need be told only once.
+        A search for a transaction's entries can begin there, whatever the clock did meanwhile.
+        Raises `TransactionNotInProgress` or `TransactionUnknown` if nothing may be written, and
+        `NotPermitted` if `caller` may not write, which only the first check needs.
         """
         if self.transactions is None:
             return 0
@@ -148,7 +148,7 @@ class Writing:
         return keys_from_ms
 
     def check_rollback(self, write_pointer: int, caller: Caller = ANYBODY) -> None:
-        """Raise `TransactionNotInProgress`, `TransactionUnknown` where it may be committed.
+        """Raise `TransactionNotInProgress` or `TransactionUnknown` if it may be committed.
 
         Raises `NotPermitted` as `check`.
         """
@@ -168,14 +168,14 @@ class _TopicWrite(Write):
         size_bytes: int,
         checked: TopicMetadata | None = None,
     ) -> None:
-        """Write what was found to fit the properties of `checked`; None: any topic takes it."""
+        """Write what was checked for the properties of `checked`; None if any topic accepts it."""
         self.state = state
         self.size_bytes = size_bytes
         self._writing = writing
         self._checked = checked
 
     def check_topic(self) -> None:
-        """Raise `TopicNotFound`, `StoreUnavailable` where the topic is not as it was."""
+        """Raise `TopicNotFound` or `StoreUnavailable` if the topic has changed."""
         state, checked = self.state, self._checked
         state.check_current()
         if checked is None or state.topic is checked:
@@ -188,25 +188,25 @@ class _TopicWrite(Write):
         self._writing.states.hold(self.state)
 
     def on_failed(self) -> None:
-        """Let the cache start anew above the keys given: the table may turn out to have them."""
+        """Restart the cache above the assigned keys: the table may turn out to have them."""
         state = self.state
         if not state.gone:
             state.cache.restart(state.sequence.next_floor())
 
     def release(self) -> None:
-        """Let the topic's state go."""
+        """Release the topic's state."""
         self._writing.states.release(self.state)
 
 
 class Publication(_TopicWrite, Carried):
-    """Messages for the Message table, or a reference to what was stored before."""
+    """Messages for the Message table, or a reference to messages stored before."""
 
     _is_joined = False
-    """Whether others' plain messages are added with its own."""
+    """Whether plain messages of other requests are added with its own."""
     _append: _Append | None = None
-    """The entries that it is a part of; None if a reference was there before."""
+    """The entries that it is a part of; None if there already was a reference."""
     _first = 0
-    """Which of those is the first one of its own."""
+    """The index of its first entry among those."""
     _reference_key = b""
 
     def __init__(
@@ -228,13 +228,13 @@ class Publication(_TopicWrite, Carried):
         self._if_last = if_last
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
-        """Raise `TopicNotFound`, `StoreUnavailable` where it cannot be a part of a commit now."""
+        """Raise `TopicNotFound` or `StoreUnavailable` if it cannot be a part of a commit now."""
         self.check_topic()
         if not self._payloads and self._write_pointer is not None:
             self._writing.references.key(self.state, self._write_pointer)
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add an entry for each payload; a reference where there is none, unless one is there."""
+        """Add an entry for each payload; without payloads, a reference unless there is one."""
         self.check_topic()
         write_pointer = self._write_pointer
         if write_pointer is None and self._if_last is None:
@@ -259,9 +259,9 @@ class Publication(_TopicWrite, Carried):
 
     def _note(self, write_pointer: int, keys: Sequence[bytes]) -> None:
         if not self._payloads:
-            self._writing.references.noted(self.state, write_pointer, keys[0])
+            self._writing.references.record(self.state, write_pointer, keys[0])
         if self._writing.transactions is None:
-            return  # another manager does not say when it is to be forgotten
+            return  # another manager does not report when to forget it
         publications, topic = self._writing.publications, self.state.topic
         publications.published(write_pointer, topic, keys[0], keys[-1])
         if not self._payloads:
@@ -273,28 +273,28 @@ class Publication(_TopicWrite, Carried):
         self._put(batch, now_ms)
 
     def _put(self, batch: Batch, now_ms: int) -> Sequence[bytes]:
-        """Add the entries by themselves; return their keys."""
+        """Add the entries without those of other requests; return their keys."""
         append = self._append = _Append(self.state, now_ms, self._write_pointer)
         append.take(self._payloads, self._payload_bytes)
         append.put(batch, self._writing.tables)
         return append.keys
 
     def on_durable(self) -> None:
-        """Show the entries to readers of the cache, unless that is done with others' entries."""
+        """Show the entries to readers of the cache, unless they are shown with those of others."""
         if self._is_joined:
             return
         if self._append is not None:
             self._append.show(self._writing.metrics)
-        self._writing.states.touch(self.state)  # a reference may stand for more than before
+        self._writing.states.touch(self.state)  # a reference may cover more messages than before
 
     def on_failed(self) -> None:
-        """Take note that a reference may be there, or not."""
+        """Record that a reference may or may not exist."""
         super().on_failed()
         if not self._payloads and self._write_pointer is not None:
             self._writing.references.doubt(self.state, self._write_pointer)
 
     def result(self) -> Published:
-        """Return the ids of what was written."""
+        """Return the ids of the entries written."""
         append = self._append
         first_key = self._reference_key if append is None else append.keys[self._first]
         return Published(first_key, len(self._payloads), self._write_pointer)
@@ -326,8 +326,8 @@ class StorePayloads(_TopicWrite):
         """Add a row for each payload."""
         self.check_topic()
         writing = self._writing
-        # Not before the topic's last entry, also if the clock was set back: what a bound takes away
-        # is older than an entry that was there when it looked at what is stored.
+        # Not before the topic's last entry, even if the clock was set back: retention only deletes
+        # messages older than an entry that existed when it looked at the stored ones.
         least_ms = max(writing.check(self._write_pointer), self.state.sequence.last_ms)
         now_ms = max(now_ms, self.state.topic.live_from_ms, least_ms)
         keys = self._sequence.take(len(self._payloads), now_ms)
@@ -339,7 +339,7 @@ class StorePayloads(_TopicWrite):
         )
 
     def on_durable(self) -> None:
-        """Count, and have readers find payloads in the table."""
+        """Count the payloads, and make readers read them from the table."""
         prefix, pointer = self.state.prefix, self._write_pointer
         self.state.cache.runs.stored(pointer)
         self._writing.states.stored.add(prefix, pointer, self._first_key, self.size_bytes)
@@ -348,7 +348,7 @@ class StorePayloads(_TopicWrite):
 
 
 class RollBack(_TopicWrite):
-    """Rows of the Message table to be rolled back, as the table gave them, ascending."""
+    """Rows of the Message table to be rolled back, as the table returned them, ascending."""
 
     def __init__(
         self,
@@ -377,12 +377,12 @@ class RollBack(_TopicWrite):
             writing.publications.rolling_back(write_pointer, topic, *self._part_of)
 
     def on_durable(self) -> None:
-        """Have readers of the cache skip the entries."""
+        """Make readers of the cache skip the entries."""
         self.state.cache.invert(self._first_key, self._last_key, self._write_pointer)
         self._writing.states.touch(self.state)
         self._writing.metrics.rolled_back_messages += len(self._rows)
 
     def on_failed(self) -> None:
-        """Take note that a reference may be rolled back, or not."""
+        """Record that a reference may or may not be rolled back."""
         super().on_failed()
         self._writing.references.doubt(self.state, self._write_pointer)

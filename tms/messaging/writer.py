@@ -1,21 +1,21 @@
 """The group-commit writer: the requests of all callers, one durable write at a time.
 
-How it works, and what the order of the steps is for:
-1. A request is queued, or refused where the queue has no room for it (`WriteQueue`).
-   A refusal changes nothing. Nothing queued is dropped.
-2. One flush at a time takes what is queued, small requests first (`WriteQueue`).
-3. It gives each request its keys: contiguous for a request, ascending within a topic.
-4. It makes one durable write of all of them, in the write thread. Meanwhile requests queue up, so
-   the busier it is, the more requests share one fsync. Requests that come one at a time need no
-   thread (`InlineFlushPolicy`).
-5. It lets them take effect in memory, then lets the participants know, who wake pollers, and then
-   answers the requests. So what was acknowledged can be read, and nobody reads a key before every
-   smaller one of its topic is readable or has failed.
-6. If the write fails, every request of the flush fails, and the table may yet turn out to hold it.
-   The store finds out before it takes another write. Then the participants read again what they
-   have in memory, before anything else is written.
+The steps, and the reasons for their order:
+1. A request is queued, or refused if the queue has no room for it (`WriteQueue`).
+   A refusal changes nothing. A queued request is never dropped.
+2. One flush at a time takes queued requests, small ones first (`WriteQueue`).
+3. It assigns keys to each request: contiguous for a request, ascending within a topic.
+4. It makes one durable write of all of them, in the write thread. In the meantime requests queue
+   up, so the busier it is, the more requests share one fsync. Requests that arrive one at a time
+   need no thread (`InlineFlushPolicy`).
+5. It applies them in memory, then notifies the participants, which wake polls, and then answers the
+   requests. So an acknowledged message can be read, and nobody reads a key before every smaller one
+   of its topic is readable or has failed.
+6. If the write fails, every request of the flush fails, though the table may turn out to hold it.
+   The store finds out before it accepts another write. Then the participants reload what they have
+   in memory, before anything else is written.
 
-Fulfils `tms.core.services.group_commit.GroupCommit`, where requests and participants are described.
+Implements `tms.core.services.group_commit.GroupCommit`, which describes requests and participants.
 Used from the event loop's thread alone.
 """
 
@@ -45,21 +45,21 @@ Queued = tuple[Write, Answer]
 
 _SMALL_FLUSH_BYTES = 32 * 1024
 _TURNS_BEFORE_SMALL_FLUSH = 3
-"""Turns of the event loop after a flush in which those just answered can ask again, before a next
-one that would be small. That costs nearly the same for thirty requests as for one: with 32
-connections it makes flushes of 30 small requests instead of 5, for a seventh less processor time a
-request. Large requests are better received while others are written. A request that finds nothing
-under way waits for one turn."""
+"""Turns of the event loop between a flush and the next small one, in which callers just answered
+can send their next request. A flush costs nearly the same for thirty requests as for one: with 32
+connections, flushes have 30 small requests instead of 5, for a seventh less processor time per
+request. Large requests do not wait: they are better received while others are written. A request
+that finds no flush under way waits for one turn."""
 
 _LOOK_AGAIN_S = 0.02
-"""How long after the store was behind the writer looks again, if only large requests wait."""
+"""The interval at which the writer checks a store that is behind, if only large requests wait."""
 
 _IN_A_ROW = 4
-"""Few: also a good disk is slow once in a hundred times, and then as quick as before."""
+"""Few: even a good disk is slow once in a hundred times, and then as quick as before."""
 _QUICK_S = 0.001
-"""Where a disk takes longer, the changes of threads are a small part of it."""
+"""If a disk takes longer, the thread switches are a small part of the time."""
 _THREAD_EVERY = 32
-"""Each so many flushes the write thread has one; that costs less than a hundredth of the time."""
+"""One in this number of flushes is the write thread's; that costs less than 1 % of the time."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,29 +68,28 @@ LARGE_BYTES = 1024 * 1024
 sharing a flush with others."""
 
 HALF_FROM_BYTES = 256 * 1024
-"""From this size on a flush takes no more than half of the requests that there are. With all of
-them in one, callers wait for the disk and then the disk for callers; so the next half is received
-while one is written: a fifth more messages/s with 32 connections that publish 100 at a time."""
+"""From this size on a flush takes at most half of the outstanding requests. If it took all of them,
+callers would wait for the disk and then the disk for callers. This way one half is received while
+the other is written: a fifth more messages/s with 32 connections that publish 100 at a time."""
 
 
 class WriteQueue(Generic[T]):
-    """The requests that wait, by size, and the choice of those that one flush takes.
+    """The waiting requests, by size, and the choice of those that one flush takes.
 
-    Small requests go first, in the order in which they came, then one large request at most. While
-    small requests wait, every second flush takes no large one. So a small request waits for one
-    large request at most, however many there are, and a large one for two flushes of small ones for
-    each large one before it. The writer may hold large requests back for as long as the store is
-    behind.
+    Small requests go first, in the order of arrival, then at most one large request. While small
+    requests wait, every second flush takes no large one. So a small request waits for at most one
+    large request, however many there are, and a large one for two flushes of small ones for each
+    large one before it. The writer may hold large requests back for as long as the store is behind.
 
-    There is room for so many requests, and bytes, and for one that is larger alone. Of both, each
-    principal has its share.
+    The queue is bounded in requests and bytes; a request larger than the bound is accepted if the
+    queue is empty. Each principal has its share of both.
 
-    Requests that are queued at the same time have no order among each other: a caller that needs
-    one waits for the answer.
+    Requests that are queued at the same time have no order among each other: a caller that needs an
+    order waits for the answer.
     """
 
     def __init__(self, limits: Limits) -> None:
-        """Have room for what limits say, and a flush take no more once it is over theirs."""
+        """Bound the queue, and the size of a flush, by `limits`."""
         self._flush_bytes_max = limits.flush_bytes_max
         self._small: deque[tuple[T, int, str | None]] = deque()
         self._large: deque[tuple[T, int, str | None]] = deque()
@@ -104,12 +103,12 @@ class WriteQueue(Generic[T]):
 
     @property
     def size_bytes(self) -> int:
-        """How many bytes wait."""
+        """The bytes that wait."""
         return self._bytes.used
 
     def has_room(self, size_bytes: int, sharer: str | None) -> bool:
-        """Whether a request may be queued, of somebody who has a share, or None."""
-        # Alone it may be over the bound by itself: it would never fit.
+        """Whether a request may be queued; `sharer` is a principal with a share, or None."""
+        # If it is alone, it may exceed the bound: otherwise it would never fit.
         is_alone = not self._requests.used
         return is_alone or (
             self._requests.room(sharer) > 0 and self._bytes.room(sharer) >= size_bytes
@@ -128,10 +127,10 @@ class WriteQueue(Generic[T]):
         return bool(self._large)
 
     def take(self, outstanding: int, *, with_large: bool = True) -> list[T]:
-        """Take what one flush writes; nothing if only large requests wait and none may be taken.
+        """Take the requests of one flush; none if only large ones wait and none may be taken.
 
-        `outstanding` is how many requests there were at the end of the last flush: those it
-        answered, and those that waited.
+        `outstanding` is the number of requests at the end of the last flush: those it answered,
+        and those that waited.
         """
         taken: list[tuple[T, int, str | None]] = []
         size = 0
@@ -156,43 +155,42 @@ class WriteQueue(Generic[T]):
 
 
 class InlineFlushPolicy:
-    """Says whether the event loop writes a flush itself, instead of the write thread.
+    """Decides whether the event loop writes a flush itself, instead of the write thread.
 
-    A flush in the write thread needs two changes of threads. That is a fifth of the time of a
-    single publish. So if requests come one at a time, the loop writes by itself. The risk is that
-    everything else waits if the disk is slow once. So the loop does it only
+    A flush in the write thread needs two thread switches, a fifth of the time of a single publish.
+    So if requests arrive one at a time, the loop writes by itself. The risk is that everything else
+    waits if the disk is slow once. So the loop does it only
 
-    1. if the loop is the server's. In an application's loop other work would wait at each publish;
-    2. if the store is in this process. A remote store may be gone, and needs long to say so;
+    1. if the loop is the server's: in an application's loop other work would wait at each publish;
+    2. if the store is in this process: a remote store may be gone, and take long to report it;
     3. after several fast flushes in a row with one request each, and none waiting;
     4. while nobody polls, because a slow write would delay polls;
     5. while the write thread has nothing to do;
-    6. but not every 32nd time. Every 32nd flush goes to the write thread all the same, to find out
-       whether other requests are waiting.
+    6. except that every 32nd flush is the write thread's, to find out whether requests are waiting.
 
-    After two requests at once, a poll, a failure or a slow write the write thread has the flushes
+    After two requests at once, a poll, a failure or a slow write, flushes go to the write thread
     again.
     """
 
     def __init__(self, metrics: MessagingMetrics, *, allowed: bool) -> None:
-        """Go by the polls that `metrics` counts; say never where it is not `allowed` at all."""
+        """Watch the polls that `metrics` counts; the answer is always no unless `allowed`."""
         self._metrics = metrics
-        self._wanted: float = _IN_A_ROW if allowed else float("inf")
+        self._required: float = _IN_A_ROW if allowed else float("inf")
         self._in_a_row = 0
         self._polls = 0
         """Parts of polls at the end of the last flush."""
 
-    def has_come(self, requests: int) -> bool:
-        """Return whether a flush of so many requests is one more of them."""
+    def is_inline(self, requests: int) -> bool:
+        """Return whether the event loop writes a flush of that number of requests."""
         return (
             requests == 1
-            and self._in_a_row >= self._wanted
+            and self._in_a_row >= self._required
             and self._in_a_row % _THREAD_EVERY != 0
             and self._polls == self._polled()
         )
 
     def ended(self, requests: int, waiting: int, seconds: float, *, failed: bool) -> None:
-        """Note a flush: how many requests it had, how many wait behind it, and what it took."""
+        """Record a flush: its requests, the requests that wait now, and its duration."""
         polls = self._polled()
         is_lone = requests == 1 and not waiting and polls == self._polls
         self._in_a_row = self._in_a_row + 1 if is_lone and seconds <= _QUICK_S and not failed else 0
@@ -227,7 +225,7 @@ class Writer:
         self._looks_again: asyncio.TimerHandle | None = None
         self._inline_flush = inline_flush
         self._outstanding = 0
-        """Requests at the end of the last flush: those it answered, and those that wait."""
+        """Requests at the end of the last flush: those it answered, and those that waited."""
         self._stopping = False
         self._drained: asyncio.Future[None] | None = None
         metrics.gauge(
@@ -238,13 +236,13 @@ class Writer:
         )
 
     def join(self, participant: Participant) -> None:
-        """Let `participant` take part from now on."""
+        """Add a participant to all later flushes."""
         self._participants.append(participant)
 
     def submit(self, write: Write, caller: Caller = ANYBODY, *, goes_on: bool = False) -> Answer:
         """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`.
 
-        One that `goes_on` is a later part of work whose first part was queued.
+        With `goes_on`, it is a later part of work whose first part was queued.
         """
         if self._stopping:
             raise Stopping
@@ -261,14 +259,14 @@ class Writer:
         return answer
 
     def _flush_after(self, turns: int) -> None:
-        """Start a flush after some turns of the event loop; what arrives meanwhile joins it."""
+        """Start a flush after some turns of the loop; requests that arrive by then join it."""
         if turns:
             self._loop.call_soon(self._flush_after, turns - 1)
         else:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what is queued, unless that has to wait."""
+        """Write the queued requests, unless they have to wait."""
         taken = self._queue.take(self._outstanding, with_large=self._may_write_large())
         if taken:
             self._write(taken)
@@ -300,13 +298,13 @@ class Writer:
 
         try:
             batch = self._tables.batch()
-            # Behind the batch: it can only be written where the store was writable before this.
+            # After the batch was opened, which succeeds only if the store is writable.
             for participant in self._participants:
                 participant.before_flush()
             added += self._add(batch, taken)
             for participant in self._participants:
                 participant.add_rows(batch)
-            if not (self._threads.are_writes_done and self._inline_flush.has_come(len(taken))):
+            if not (self._threads.are_writes_done and self._inline_flush.is_inline(len(taken))):
                 self._threads.write_then(partial(self._tables.write, batch), done)
                 return
             self._metrics.inline_flushes += 1
@@ -324,7 +322,7 @@ class Writer:
         return self._stopping or not (self._queue.has_large and self._tables.is_behind())
 
     def _flush_if_idle(self) -> None:
-        """Go on with large requests that had to wait, unless a flush is under way."""
+        """Continue with large requests that had to wait, unless a flush is under way."""
         self._looks_again = None
         if len(self._queue) and not self._is_flushing:
             self._is_flushing = True
@@ -333,8 +331,8 @@ class Writer:
     def _written(
         self, taken: list[Queued], added: list[Queued], error: BaseException | None
     ) -> None:
-        """Apply what was written and answer; or let all of it fail."""
-        # It is not raised again: it would have this frame, and so all of the requests, in a cycle.
+        """Apply the requests that were written and answer them, or fail all of them."""
+        # The error is not raised again: it would hold this frame, and so all requests, in a cycle.
         if error is None:
             error = self._not_shown(added)
         if error is None:
@@ -352,7 +350,7 @@ class Writer:
             write.release()
 
     def _not_shown(self, added: list[Queued]) -> Exception | None:
-        """Apply what was written; return what went wrong with that."""
+        """Apply the requests that were written; return the error if that fails."""
         try:
             for write, _ in added:
                 write.on_durable()
@@ -363,7 +361,7 @@ class Writer:
         return None
 
     def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
-        """Add the requests to the batch; answer those that can not be carried out any more."""
+        """Add the requests to the batch; answer those that can no longer be carried out."""
         now_ms = self._clock.keys_ms()
         added: list[Queued] = []
         for write, answer in taken:
@@ -381,11 +379,11 @@ class Writer:
         for write, answer in taken:
             write.on_failed()
             self._metrics.failed_requests += 1
-            # Each its own: an exception that is raised in many places gathers all their traces.
+            # Each gets its own: an exception raised in many places collects all their tracebacks.
             _answer(answer, error_of(error.problem.code, error.detail))
 
     async def close(self) -> None:
-        """Take no more requests, and return when what is queued is written."""
+        """Accept no more requests, and return when the queued ones are written."""
         self._stopping = True
         self._flush_if_idle()
         if self._is_flushing:
@@ -396,5 +394,6 @@ class Writer:
 def _answer(answer: Answer, error: TmsError) -> None:
     """Fail one request, unless its caller has gone."""
     if not answer.done():
-        # Its traceback leads to the whole flush, and so to the answer, which has it: a cycle.
+        # Its traceback refers to the flush, and so to the answer, which refers to it: a cycle.
+
         answer.set_exception(error.with_traceback(None))

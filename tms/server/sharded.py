@@ -40,7 +40,7 @@ from tms.core.values.subscriptions import Subscriptions
 from tms.core.values.topic import TopicId
 from tms.messaging.cache import CacheBudget
 from tms.messaging.features import Instances
-from tms.messaging.store_runtime import CACHE_BYTES_TOLD
+from tms.messaging.store_runtime import CACHE_BYTES_HELP
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.registry.in_process import LocalSchemas
@@ -328,7 +328,7 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
     if values is None and importlib.util.find_spec("avro") is not None:
         values = schemas.values
     cache = CacheBudget(process.limits.cache_bytes_max)
-    gauge = Gauge("tms_cache_bytes", CACHE_BYTES_TOLD, registry=process.registry)
+    gauge = Gauge("tms_cache_bytes", CACHE_BYTES_HELP, registry=process.registry)
     gauge.set_function(lambda: cache.used_bytes)
     registries: dict[int, CollectorRegistry] = {}
     metrics = ShardMetrics(registries, is_labelled=sharding.shards > 1)

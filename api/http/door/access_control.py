@@ -1,13 +1,13 @@
-"""Who asks, whether they may, how much they may, and what is told of it: asked at the door.
+"""Access control: authenticates callers, applies rules and quotas, and writes the audit.
 
-1. The first credential that is there decides: what another server of the cluster has sealed, then
-   Authorization, then the certificate of the connection. A bad one is 401, whatever else there is.
-2. A decision that lets somebody in is kept for a credential, an operation and a path, which have
-   512 bytes together at most, until any rule or token changes, and a minute at most. So a known
-   caller costs a few looks into memory. Decisions that are told each time are not kept.
-3. A topic on which somebody may do nothing at all is 404 to them, as one that is not there.
-4. Whoever waits, or is sent a long answer, asks again (`check_again`): what was revoked meanwhile
-   ends that.
+1. The first credential present decides: one sealed by another server of the cluster, then
+   Authorization, then the certificate of the connection. A bad one is 401, whatever the others are.
+2. A decision that admits a caller is cached by credential, operation and path, which together have
+   at most 512 bytes, until any rule or token changes, and for at most a minute. So a known caller
+   costs a few look-ups in memory. Decisions that are always audited are not cached.
+3. A topic on which a caller may do nothing at all is 404 for them, as if it did not exist.
+4. A request that waits, or has a long answer, is checked again (`check_again`): if its permission
+   was revoked in the meantime, it ends.
 
 Used from the event loop's thread alone.
 """
@@ -44,12 +44,12 @@ from tms.security.rules import Identity, Rule, is_topic_of_service
 from tms.security.sessions import Session, Sessions, key_of
 
 CHECK_S = 5.0
-"""How often whoever waits asks again."""
+"""The interval at which a waiting request is checked again."""
 _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 32_768
 _KEPT_MS = 60_000
 _KEPT_BYTES_MAX = 512
-"""The most bytes of a credential's key, an operation's name and a path for a kept decision."""
+"""The most bytes of a credential's key, operation name and path for a cached decision."""
 _OPEN_DOCS = ("docs", "openapi")
 
 
@@ -68,13 +68,14 @@ class AccessControl:
         audit: Audit | None = None,
         opener: Opener | None = None,
     ) -> None:
-        """Know callers by `sessions`, and decide by `grants`; `is_required`: nobody is anonymous.
+        """Authenticate with `sessions`, and decide by `grants`.
 
-        None: nothing is limited, nothing is told, and nothing taken that other servers seal.
+        With `is_required`, nobody is anonymous. Without `quotas` nothing is limited, without
+        `audit` nothing is audited, and without `opener` the seals of other servers are ignored.
         """
         self._sessions = sessions
         self.grants = grants
-        """The rules and tokens that hold now."""
+        """The current rules and tokens."""
         self._clock = clock
         self._is_required = is_required
         self._are_docs_open = are_docs_open
@@ -82,31 +83,31 @@ class AccessControl:
         self.trail = AuditTrail(clock, audit)
         self._opener = opener
         self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
-        """By the credential's key, operation and path: until when somebody is let in so, in ms.
+        """By the credential's key, operation and path: the decision, and its expiry in ms.
 
-        Many requests have one `Admitted` then: it says nothing of the request itself.
+        Many requests share one `Admitted` then, so it says nothing about the request itself.
         """
         grants.on_change.append(self._decisions.clear)
 
     def decisions_kept(self) -> int:
-        """Return how many decisions are remembered."""
+        """Return the number of cached decisions."""
         return len(self._decisions)
 
     def sessions_kept(self) -> int:
-        """Return how many sessions are remembered."""
+        """Return the number of cached sessions."""
         return len(self._sessions)
 
     def guards(self, operation: Guarded | None) -> bool:
-        """Whether anything is asked of who wants an operation; None: what is none."""
+        """Whether an operation requires anything of its caller; None for unknown operations."""
         if operation is None:
             return True
         is_open = self._are_docs_open and operation.name in _OPEN_DOCS
         return operation.action is not None and not is_open
 
-    # Who asks.
+    # Authentication.
 
     async def admit(self, request: Request) -> None:
-        """Let in who asks, and to do what is asked as far as the head of the request names it.
+        """Authenticate the caller, and check access as far as the request's head decides it.
 
         Raises `NotAuthenticated`, `NotPermitted`, `TopicNotFound`, `RulesUnavailable`,
         `RateExceeded`.
@@ -116,7 +117,7 @@ class AccessControl:
         self._let_in(request, session, request.operation)
 
     def _known(self, request: Request) -> Session | None:
-        """Return who asks, if that takes no waiting. Raises `NotAuthenticated`."""
+        """Return the caller's session if that takes no waiting. Raises `NotAuthenticated`."""
         if self._opener is not None and _FORWARD in request.headers:
             return None
         if request.authorization is not None:
@@ -129,18 +130,18 @@ class AccessControl:
         return self._sessions.anonymous
 
     async def _verified(self, request: Request) -> Session:
-        """Return who asks. Raises `NotAuthenticated`, `RateExceeded`."""
+        """Return the caller's session. Raises `NotAuthenticated`, `RateExceeded`."""
         try:
             if self._opener is not None and _FORWARD in request.headers:
                 return self._opened(request, self._opener)
             header = request.authorization
-            assert header is not None, "what is known without waiting is known by now"
+            assert header is not None, "without Authorization, `_known` has returned a session"
             return await self._sessions.of_header(header, request.address)
         except TmsError as error:
             self.trail.unknown(request, error)
 
     def _opened(self, request: Request, opener: Opener) -> Session:
-        """Return whom another server has verified, once its request is as it was sealed."""
+        """Return the session that another server has verified, if its request matches the seal."""
         header = request.headers[_FORWARD]
         opened = opener.open(header, request.method, request.path, request.query)
         admission = _of(request)
@@ -158,20 +159,20 @@ class AccessControl:
         return self._sessions.anonymous
 
     async def identify(self, request: Request, header: bytes) -> Session:
-        """Return whom a value of Authorization is for, and tell of it if it is nobody's.
+        """Return the session for a value of Authorization; an invalid one is audited.
 
         Raises `NotAuthenticated`, `RateExceeded`.
         """
-        request.admission = request.admission or Admitted()  # none: everybody may ask
+        request.admission = request.admission or Admitted()  # None if everybody may call
         try:
             return await self._sessions.of_header(header, request.address)
         except TmsError as error:
             self.trail.unknown(request, error)
 
-    # Whether they may.
+    # Authorization.
 
     def admits_again(self, request: Request) -> bool:
-        """Whether somebody was let in just so of late, and so is again. Raises `RateExceeded`."""
+        """Whether a cached decision admits the request. Raises `RateExceeded`."""
         header, operation = request.authorization, request.operation
         if header is None or operation is None:
             return False
@@ -197,7 +198,7 @@ class AccessControl:
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
-            if admission.via is None:  # those of servers are shared by all callers
+            if admission.via is None:  # all callers share the connections of servers
                 request.connection.count_among(use.connections)
         if operation is None:
             self._check_fresh(session)
@@ -208,15 +209,15 @@ class AccessControl:
         ASKING.set(admission.caller)
         is_counted = self._quotas is not None and self._quotas.limits.are_by_time
         is_alike = caller is ANYBODY and admission.via is None and not is_counted
-        # What is told each time is decided each time.
-        is_told = operation.is_always_audited or operation.action in ALWAYS
-        if is_alike and not self.grants.is_stale and not is_told:
+        # An operation that is always audited is always decided.
+        is_always_audited = operation.is_always_audited or operation.action in ALWAYS
+        if is_alike and not self.grants.is_stale and not is_always_audited:
             self._keep(request, session, operation, admission)
 
     def _keep(
         self, request: Request, session: Session, operation: Guarded, admission: Admitted
     ) -> None:
-        """Keep a decision if it is of a short key, and of a credential in its one spelling."""
+        """Cache a decision if its key is short, and its credential is in its canonical spelling."""
         header, key = request.authorization, session.key
         size = len(key) + len(operation.name) + len(request.path)
         if header is None or key_of(header) != key or size > _KEPT_BYTES_MAX:
@@ -242,7 +243,7 @@ class AccessControl:
 
     def _decide(self, request: Request, session: Session, operation: Guarded) -> None:
         action = operation.action
-        assert action is not None, "an operation that needs nothing is not asked for"
+        assert action is not None, "an operation that needs no action is not decided"
         if operation.decided_by is DecidedBy.ANSWER:
             self._check_fresh(session)
             self.trail.used(request, _use(action, operation.resource_of(request.names)))
@@ -267,9 +268,9 @@ class AccessControl:
         resource: Resource,
         subscription: str | None = None,
     ) -> None:
-        """Raise `NotPermitted` or `TopicNotFound` unless who asks may do an action to something."""
+        """Raise `NotPermitted` or `TopicNotFound` unless the caller may do `action`."""
         session = _of(request).session
-        assert session is not None, "who asks is known before anything is checked"
+        assert session is not None, "callers are authenticated before anything is checked"
         self._check_fresh(session)
         ruling = self._ruling(session, action, resource, subscription)
         if not ruling.is_allowed:
@@ -287,7 +288,7 @@ class AccessControl:
     ) -> None:
         """Check topics that a body names, each with its subscription if there are any.
 
-        Others have a turn after each `CHECKS_A_TURN`.
+        Other requests get a turn after each `CHECKS_A_TURN`.
         """
         for at, topic in enumerate(topics):
             if at % CHECKS_A_TURN == CHECKS_A_TURN - 1:
@@ -302,16 +303,16 @@ class AccessControl:
         resource: Resource,
         subscription: str | None = None,
     ) -> bool:
-        """Whether who asks may do an action to something; nothing is told of it."""
+        """Whether the caller may do `action`; not audited."""
         session = _of(request).session
         assert session is not None
         return self._ruling(session, action, resource, subscription).is_allowed
 
     async def check_again(self, request: Request) -> None:
-        """Raise as at the start if who was let in may not go on. Cheap if nothing has changed."""
+        """Raise as at the start if the request may not continue. Cheap if nothing has changed."""
         admission, operation = _of(request), request.operation
         session = admission.session
-        assert session is not None, "who goes on was let in"
+        assert session is not None, "a request that continues was admitted"
         if session.is_over(self.grants, self._clock.keys_ms()):
             before, session = session, await self._verified_anew(request, session)
             admission.session = session
@@ -326,19 +327,19 @@ class AccessControl:
             admission.rules_epoch = epoch
 
     def _decide_anew(self, request: Request, session: Session, operation: Guarded | None) -> None:
-        """Have it decided by whom the credential is for now: groups of a password may be others.
+        """Decide again for the current identity: the groups of a password may have changed.
 
-        Raises `NotAuthenticated` if the request was passed on to a server that knows others.
+        Raises `NotAuthenticated` if the request was forwarded from a server with other groups.
         """
         admission = _of(request)
-        admission.rules_epoch = -1  # also for others that were let in by the same decision
+        admission.rules_epoch = -1  # also for others admitted by the same decision
         if operation is None:
             reason = "the groups changed during the request: send it again"
             self.trail.unknown(request, NotAuthenticated("credentials_invalid", reason=reason))
         admission.caller = self._caller_of(session, admission.caller.part)
 
     async def _verified_anew(self, request: Request, session: Session) -> Session:
-        """Return who asks of whom that has ended: a password may hold on, all else does not."""
+        """Return a new session for one that has ended: only a password may still be valid."""
         header = request.authorization
         if session.mechanism is not Scheme.BASIC or header is None:
             reason = "they expired or were revoked during the request"
@@ -359,13 +360,13 @@ class AccessControl:
         return self.grants.book.decide(session.identity, action, resource, subscription)
 
     def refuse(self, request: Request, action: Action, resource: Resource) -> Never:
-        """Tell that who asks may not do an action to something, and raise `NotPermitted`."""
+        """Audit a refusal, and raise `NotPermitted`."""
         self._refuse(request, _use(action, resource), resource)
 
     def _refuse(
         self, request: Request, use: Use, resource: Resource, *, is_hidden: bool = False
     ) -> Never:
-        """Raise `NotPermitted`; `is_hidden`: `TopicNotFound` instead."""
+        """Raise `NotPermitted`, or `TopicNotFound` if the topic `is_hidden`."""
         error: TmsError = NotPermitted(action=use.action, resource=use.resource)
         if is_hidden and resource.name is not None:
             error = TopicNotFound(topic=use.resource)
@@ -380,5 +381,5 @@ def _use(
 
 
 def _of(request: Request) -> Admitted:
-    assert request.admission is not None, "the door has been asked"
+    assert request.admission is not None, "access control has seen the request"
     return request.admission

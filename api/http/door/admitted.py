@@ -1,6 +1,6 @@
-"""How one request was let in: who asks, by whose word, and what it uses.
+"""The admission of one request: its caller, the server that vouches for it, and its quota use.
 
-Made at the door (`api.http.door.access_control`) where callers have to say who they are.
+Access control (`api.http.door.access_control`) creates it if callers must authenticate.
 """
 
 import hashlib
@@ -28,24 +28,24 @@ class Admitted:
 
     def __init__(self) -> None:
         self.session: Session | None = None
-        """None until it is known who asks."""
+        """None until the caller is authenticated."""
         self.caller: Caller = ANYBODY
         self.use: PrincipalUse | None = None
-        """None if nothing of it is limited."""
+        """None if the caller has no limits."""
         self.via: str | None = None
-        """The instance id of the server that passed the request on."""
+        """The instance id of the server that forwarded the request."""
         self.sealed_body = ""
         """The claim of that server about the body."""
         self.own_boot = ""
-        """Which process of this server that was for."""
+        """The process of this server for which it was sealed."""
         self.rules_epoch = 0
-        """That of the rules by which it was let in."""
+        """The epoch of the rules by which it was admitted."""
         self._digest: hashlib._Hash | None = None
 
     def take_part(self, part: bytes, *, is_last: bool) -> None:
-        """Take note of a part of the body as it came.
+        """Record a part of the body as received.
 
-        Raises `NotAuthenticated` behind the last one if the body is not the one that was sealed.
+        Raises `NotAuthenticated` after the last one if the body is not the one that was sealed.
         """
         if not is_digest(self.sealed_body):
             return

@@ -1,12 +1,12 @@
 """Reports requests to the audit: each refusal, and each use when its outcome is known.
 
-1. A use is told as its answer begins, with the answer's status. Until then it may turn out to be
-   refused, also by the service behind the door: then it is told as denied, and not as allowed.
-2. A refusal is told once, whoever found it.
-3. What a server passes on is told by the one that decides. So nothing is told of what another
+1. A use is reported when its answer begins, with the answer's status. Until then it may still be
+   refused, even by the service: then it is reported as denied, not as allowed.
+2. A refusal is reported once, wherever it was found.
+3. A forwarded request is reported by the server that decides. So nothing is reported if another
    server has answered 401 or 403.
 
-Used from the event loop's thread alone; but a caller may say from any what it acts on.
+Used from the event loop's thread alone, except that `Caller.on_anothers` works in any thread.
 """
 
 import asyncio
@@ -26,29 +26,29 @@ from tms.security.resources import Action
 from tms.security.rules import Effect
 
 CHECKS_A_TURN = 256
-"""After that many checks, or uses reported, of one request others have a turn."""
-_PATH_CHARS_TOLD = 200
+"""After this number of checks, or reported uses, of one request, others get a turn."""
+_PATH_CHARS_MAX = 200
 _REFUSALS = (401, 403)
 
 
 class AuditTrail:
-    """Tells the audit of requests."""
+    """Reports requests to the audit."""
 
     def __init__(self, clock: Clock, audit: Audit | None = None) -> None:
-        """Tell `audit`; None: nothing is told."""
+        """Report to `audit`; None disables it."""
         self._clock = clock
         self._audit = audit
 
     def used(self, request: Request, use: Use) -> None:
-        """Take note of what was allowed."""
+        """Record an allowed use."""
         if self._audit is None:
             return
         if request.uses is None:
             request.uses = {}
         request.uses[use.action, use.resource, id(use.rule), use.about] = use
 
-    def noting(self, request: Request, caller: Caller) -> Caller:
-        """Return a caller of whom it is noted what he acts on that is another's."""
+    def recording(self, request: Request, caller: Caller) -> Caller:
+        """Return a caller whose actions on things of other principals are recorded."""
         if not caller.may_end_any or self._audit is None:
             return caller
         return replace(caller, on_anothers=partial(self._acts_on, request))
@@ -56,8 +56,8 @@ class AuditTrail:
     def _acts_on(self, request: Request, what: str) -> None:
         self.used(request, Use(Action.TRANSACT_ANY, what))
 
-    async def tell_uses(self, request: Request) -> None:
-        """Tell what was used, now that there is an answer or its beginning."""
+    async def report_uses(self, request: Request) -> None:
+        """Report the uses, now that there is an answer or its beginning."""
         uses, audit, status = request.uses, self._audit, request.status
         if uses is None or audit is None or status in _REFUSALS:
             return
@@ -71,15 +71,16 @@ class AuditTrail:
                 audit.add(record)
 
     def refused(self, request: Request, use: Use, error: TmsError) -> Never:
-        """Tell that something was not allowed, and raise the error that says so."""
+        """Report a refusal, and raise its error."""
         request.refusal = error
-        self._tell_refused(request, use, error)
+        self._report_refused(request, use, error)
         raise error
 
     def failed(self, request: Request, error: Exception) -> None:
-        """Take note of the error by which a request ends. Refusals that nobody has told are told.
+        """Record the error that ends a request, and report it if it is a new refusal.
 
-        The service refuses what the door cannot know of: what is another's, or its own.
+        The service refuses things that access control does not know: those of other principals,
+        and its own topics.
         """
         if error is request.refusal or isinstance(error, NotAuthenticated):
             request.uses = None
@@ -93,25 +94,25 @@ class AuditTrail:
                 use = Use(operation.action or "", str(resource), about=_about(error))
             else:
                 return
-            self._tell_refused(request, use, error, error.problem.code)
+            self._report_refused(request, use, error, error.problem.code)
 
-    def _tell_refused(
+    def _report_refused(
         self, request: Request, use: Use, error: TmsError, reason: str | None = None
     ) -> None:
         if self._audit is None:
             return
         record = self._record(request, use, Effect.DENY, error.status)
-        if record.mechanism is None:  # anybody may ask as nobody, as often as they like
+        if record.mechanism is None:  # anybody may call anonymously, any number of times
             self._audit.refuse(replace(record, reason=error.problem.code))
         else:
             self._audit.add(replace(record, reason=reason))
 
     def unknown(self, request: Request, error: TmsError) -> Never:
-        """Tell that nobody knows who asks, and raise the error that says why."""
+        """Report a failed authentication, and raise the error that says why."""
         request.refusal = error
         if self._audit is not None:
             header = request.authorization
-            use = Use(AUTHENTICATE, shortened(request.path, _PATH_CHARS_TOLD))
+            use = Use(AUTHENTICATE, shortened(request.path, _PATH_CHARS_MAX))
             record = self._record(request, use, Effect.DENY, error.status)
             reason = str(error.detail.get("reason", error.problem.code))
             tried = None if header is None else tried_by(header)
@@ -122,7 +123,7 @@ class AuditTrail:
         self, request: Request, use: Use, effect: Effect, status: int | None
     ) -> AuditRecord:
         admission, operation = request.admission, request.operation
-        assert admission is not None, "the door has been asked"
+        assert admission is not None, "access control has seen the request"
         session = admission.session
         return AuditRecord(
             time_ms=self._clock.now_ms(),
@@ -141,8 +142,8 @@ class AuditTrail:
 
 
 def _about(error: TmsError) -> str | None:
-    """Return whose or what a refusal of the service is about."""
-    for name, told in (("transaction_id", "transaction"), ("owner", "owner")):
+    """Return the owner or thing that a refusal of the service is about."""
+    for name, noun in (("transaction_id", "transaction"), ("owner", "owner")):
         if name in error.detail:
-            return f"{told} {error.detail[name]}"
+            return f"{noun} {error.detail[name]}"
     return None

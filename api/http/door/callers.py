@@ -1,14 +1,14 @@
-"""Which callers are answered: who names this server as what it is, and no foreign web page.
+"""Decides which callers are answered: those that use this server's name, and no foreign web page.
 
-A web page of anywhere can have a browser send requests to this server, at its address or under a
-name that the page's owner has resolve to it. Two rules keep it out:
+Any web page can make a browser send requests to this server, at its address or under a name that
+the page's owner makes resolve to it. Two rules prevent that:
 
 - Host must be a name of this server: a loopback name, a literal IP address, the name of the
   machine, what the server listens on or advertises, or one of the setting `allowed_hosts`.
 - A browser says where a request comes from (Origin, Sec-Fetch-Site). One that comes from another
   site is refused, unless it opens a page (a GET with `Sec-Fetch-Mode: navigate`).
 
-What is no browser sends neither Origin nor Sec-Fetch-Site.
+Clients other than browsers send neither Origin nor Sec-Fetch-Site.
 """
 
 import ipaddress
@@ -22,18 +22,18 @@ from tms.core.text.hosts import Network
 
 _LOOPBACK = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 _HOST_BYTES_MAX = 300
-"""More than the longest name has, with a port behind it."""
+"""More than the longest name with a port."""
 _FOREIGN_SITES = (b"cross-site", b"same-site")
 _SHOWN_CHARS = 100
 
 
 class Callers:
-    """Checks who calls."""
+    """Checks callers."""
 
     def __init__(self, names: Iterable[str] = (), proxies: Iterable[Network] = ()) -> None:
-        """Allow `names` besides the loopback names, IP addresses and the machine's own name.
+        """Allow `names` in addition to loopback names, IP addresses and the machine's own name.
 
-        `proxies` are the networks of those that say whose requests they pass on.
+        `proxies` are the networks of proxies that report their clients' addresses.
         """
         self.proxies = TrustedProxies(proxies)
         own = socket.gethostname()
@@ -41,9 +41,9 @@ class Callers:
         self._names = {name.lower() for name in (*_LOOPBACK, own, short, *names) if name}
 
     def check(self, fields: Fields, *, is_page: bool) -> None:
-        """Raise `InvalidRequest` (host_not_allowed, cross_site) if a caller is not to be answered.
+        """Raise `InvalidRequest` (host_not_allowed, cross_site) if a caller must not be answered.
 
-        `is_page` says whether the request asks for a page, to which other sites may lead.
+        `is_page` says whether the request is for a page, to which other sites may link.
         """
         values = fields.values
         host = values.get(b"host")

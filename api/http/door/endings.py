@@ -1,4 +1,4 @@
-"""The credentials of a server that end: its certificate, and the tokens that it knows."""
+"""The expiry of a server's credentials: its certificates, and the tokens that it knows."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ class Endings:
     """Certificates in files, and tokens."""
 
     def __init__(self, access: AccessControl | None, certificates: Sequence[str]) -> None:
-        """Look at files of certificates, and at what `access` knows."""
+        """Report on certificate files, and on the tokens that `access` knows."""
         self._access = access
         self._certificates = certificates if importlib.util.find_spec("cryptography") else ()
         self._read: dict[str, tuple[int, Ending | None]] = {}
-        """By file: when it was written, and what it says."""
+        """By file: the time at which it was written, and its expiry."""
 
     def __call__(self) -> list[Ending]:
-        """Return them; a certificate is read again once its file has changed."""
+        """Return the expiries; a certificate is read again once its file has changed."""
         found = [
             Ending(f"token {token_id} of {kept.principal}", kept.expires_ms, fails=False)
             for token_id, kept in (

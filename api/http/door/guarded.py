@@ -1,4 +1,4 @@
-"""An operation as the door sees it: its name, the action that a caller needs, and the resource."""
+"""An operation as access control sees it: its name, the action that it needs, and the resource."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,37 +8,37 @@ from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource, t
 
 
 class DecidedBy(Enum):
-    """The part of a request or answer by which access to an operation is decided."""
+    """The part of a request or answer that decides access to an operation."""
 
     PATH = auto()
-    """By the topic, namespace or subject in its path; without one, it is done to the server."""
+    """The topic, namespace or subject in its path; without one, the resource is the server."""
     BODY = auto()
-    """By the topics that its body names; its head needs one in the namespace that is allowed."""
+    """The topics that its body names; before that, some topic of the namespace must be allowed."""
     ANSWER = auto()
-    """Every authenticated caller may ask. The answer has only the things that they may see."""
+    """Every authenticated caller is admitted. The answer has only the things that they may see."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarded:
-    """The needs of an operation that the door checks."""
+    """The requirements of an operation that access control checks."""
 
     name: str
     """The operationId, and the metrics' label."""
     action: Action | None
-    """The action that the caller must be allowed; None: everybody may, authenticated or not."""
+    """The action that the caller must be allowed; None if everybody may, authenticated or not."""
     or_action: Action | None = None
     """Another action that allows it as well."""
     decided_by: DecidedBy = DecidedBy.PATH
     resource: Callable[[Mapping[str, str]], Resource] | None = None
-    """The resource, from the decoded parts of the path; None: the default of the action's kind."""
+    """Returns the resource from the decoded path; None for the default of the action's kind."""
     is_always_audited: bool = False
-    """Whether each use is told by the audit, though its action is not one of `ALWAYS`: it drops
-    what nobody can bring back."""
+    """Whether each use is audited, although its action is not one of `ALWAYS`: it drops something
+    that cannot be restored."""
 
     def resource_of(self, names: Mapping[str, str]) -> Resource:
-        """Return what it is done to, by the decoded parts of its path.
+        """Return the resource that the decoded parts of its path name.
 
-        A handler whose body names more tells them (`Exchange.touches`).
+        A handler whose body names more passes them to `Exchange.touches`.
         """
         if self.resource is not None:
             return self.resource(names)

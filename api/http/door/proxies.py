@@ -1,11 +1,11 @@
-"""Whose request a proxy passes on: its address, as proxies that are trusted say it.
+"""The address of a client behind trusted proxies, as these report it.
 
-1. Only a connection from a trusted proxy is believed, and of what it says only what trusted ones
-   have added: the last address that is not theirs.
-2. It says so by X-Forwarded-For or by Forwarded (RFC 7239). A client may send the one that its
-   proxy does not set. So if they differ, or one cannot be read, the address is `UNKNOWN`.
-3. That is for limits, for the audit, and for what this machine alone may do. Host and Origin are
-   checked as they come.
+1. Only a connection from a trusted proxy is believed, and only addresses that trusted proxies have
+   added: the result is the last address that is not one of theirs.
+2. It is in X-Forwarded-For or in Forwarded (RFC 7239). A client may send the one that its proxy
+   does not set. So if they differ, or one cannot be read, the address is `UNKNOWN`.
+3. It is used for limits, for the audit, and for operations reserved to this machine. Host and
+   Origin are checked as received.
 """
 
 import re
@@ -16,30 +16,30 @@ from tms.core.text.hosts import Network
 
 UNKNOWN = "unknown"
 _HOPS_MAX = 32
-"""The proxies that a request passes, at most."""
+"""The most proxies that a request may pass."""
 _FOR = re.compile(rb'(?:^|;)\s*for\s*=\s*(?:"([^"]*)"|([^;\s]*))\s*(?=;|$)', re.IGNORECASE)
 _WITH_PORT = re.compile(r"\[([0-9a-fA-F:.]+)\](?::\d{1,5})?|(\d[\d.]*)(?::\d{1,5})?", re.ASCII)
 
 
 class TrustedProxies:
-    """The proxies whose word counts."""
+    """The proxies that are believed."""
 
     def __init__(self, networks: Iterable[Network] = ()) -> None:
         """Trust the proxies in `networks`."""
         self._networks = tuple(networks)
 
     def address_of(self, peer_address: str, headers: Mapping[bytes, bytes]) -> str:
-        """Return the address of who asks, of a connection from `peer_address`."""
+        """Return the client's address for a connection from `peer_address`."""
         if not self._networks or not self._trusts(peer_address):
             return peer_address
-        told = {
+        reported = {
             self._last(header, read, peer_address)
             for name, read in ((b"x-forwarded-for", _node), (b"forwarded", _node_of_element))
             if (header := headers.get(name)) is not None
         }
-        if not told:
+        if not reported:
             return peer_address
-        return told.pop() if len(told) == 1 else UNKNOWN
+        return reported.pop() if len(reported) == 1 else UNKNOWN
 
     def _last(self, header: bytes, read: Callable[[bytes], str], peer_address: str) -> str:
         """Return the last address of a header that is not a trusted proxy's."""
@@ -61,7 +61,7 @@ class TrustedProxies:
 
 
 def _node(element: bytes) -> str:
-    """Return the address of a node, without its port; `UNKNOWN` if it is none."""
+    """Return the address of a node, without its port; `UNKNOWN` if it is not an address."""
     text = element.decode("latin-1")
     found = _WITH_PORT.fullmatch(text)
     try:

@@ -1,6 +1,6 @@
-"""One request, as the door and the audit see it: what came, who asks, and what is told of it.
+"""One request, as access control and the audit see it: its parts, its caller, and its uses.
 
-It has no way to answer: that is the exchange's (`api.http.exchange`), which fills this.
+It cannot answer; its subclass, the exchange (`api.http.exchange`), does.
 """
 
 from abc import abstractmethod
@@ -15,12 +15,12 @@ from tms.security.rules import Rule
 
 
 class Use(NamedTuple):
-    """Something that was allowed, and is told once it is known how it ended."""
+    """An allowed use, which is reported once its outcome is known."""
 
     action: str
     resource: str
     rule: Rule | None = None
-    """The rule that allowed it; None if it is a superuser."""
+    """The rule that allowed it; None for a superuser."""
     about: str | None = None
 
 
@@ -47,10 +47,10 @@ class Request:
 
     connection: ClientWire
     operation: Guarded | None
-    """None if the request leads to none, or elsewhere."""
+    """None if there is none, or another server has it."""
     method: str
     path: str
-    """As it came, not decoded."""
+    """As received, not decoded."""
     query: bytes
     names: Mapping[str, str]
     """The decoded parts of the path that have names."""
@@ -60,19 +60,19 @@ class Request:
     authorization: bytes | None
     """The value of Authorization, which `headers` does not have; None if there is none."""
     whole_body: bytes | None
-    """None if it has to be received."""
+    """None if it must still be received."""
     status: int
     """The status of the answer; 0 before there is one."""
     admission: Admitted | None
-    """How it was let in; None where everybody may do everything."""
+    """Its admission; None if everybody may do everything."""
     uses: dict[object, Use] | None
     """The allowed uses that are not reported to the audit yet, each once, in their order."""
     refusal: Exception | None
     """The error that was reported as a refusal."""
     about: str | None
-    """The thing that the audit reports besides the resource."""
+    """The thing that the audit reports in addition to the resource."""
 
     @property
     @abstractmethod
     def address(self) -> str:
-        """The IP address of the caller, as its connection or a trusted proxy says it."""
+        """The IP address of the caller, from its connection or a trusted proxy."""

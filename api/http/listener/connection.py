@@ -1,16 +1,16 @@
-"""One connection: reads requests, has each answered, and writes the answers in order.
+"""One connection: reads requests, passes each to its endpoint, and writes the answers in order.
 
-One request is at work at a time. What comes behind it is held until it is answered, so an error
-answer never stands before or within another's. Reading is paused while much is held, or while more
-of a body has come than its handler has taken.
+One request is at work at a time. Bytes after it are held until it is answered, so an error answer
+is never written before or within another one. Reading is paused while many bytes are held, or while
+more of a body has arrived than its handler has taken.
 
-A request begins when its head is there; its handler receives the body as that comes. An answer
+A request starts when its head is complete; its handler receives the body as it arrives. An answer
 that does not wait for the end of the body ends the connection: it says `connection: close`, and the
 client's side is read for a moment longer, so that a reset does not lose the answer.
 
-A client that ends its side alone gets the answers to all whole requests that it sent. Every wait
-for a client has an end (`api.http.protocol.connections`). The states, and which may follow which,
-are in `api.http.protocol.connection_state`. Used on the event loop's thread alone.
+A client that ends only its own side gets the answers to all whole requests that it sent. Every wait
+for a client is bounded (`api.http.protocol.connections`). `api.http.protocol.connection_state` has
+the states and their order. Used on the event loop's thread alone.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from tms.core.runtime.rare_log import RareLog
 _HELD_BYTES_MAX = 64 * 1024
 """The most bytes after the running request before reading is paused."""
 _REQUESTS_A_TURN = 16
-"""So many of one connection begin before others have their turn."""
+"""The requests of one connection that begin before others get their turn."""
 
 _PATH_CHARS_LOGGED = 200
 
@@ -63,21 +63,21 @@ class HttpConnection(ClientWire):
     )
 
     def __init__(self, app: Application, shared: Connections) -> None:
-        """Answer by `app`."""
+        """Answer with `app`."""
         super().__init__(shared)
         self._app = app
         self._heads = HeadReader(shared.heads, shared.head_bytes_max)
-        self._held = b""  # what has come behind the request that is at work
+        self._held = b""  # bytes after the request that is at work
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a new connection, on which there is to be a request in time."""
+        """Take a new connection, on which a request must arrive in time."""
         super().connection_made(transport)
         self._shared.entered(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wake whoever waits for the client: it is gone."""
+        """Wake the code that waits for the client: it is gone."""
         is_at_work = not self.is_idle
         super().connection_lost(exc)
         if self._body is not None:
@@ -85,7 +85,7 @@ class HttpConnection(ClientWire):
             self._body = self._body if is_at_work else None
 
     def eof_received(self) -> bool:
-        """Take note that the client has ended its side; return whether the connection stays."""
+        """Record that the client has ended its side; return whether the connection stays."""
         if self._state is WORKING or (self._state is IDLE and self._held):
             if self._then is NEXT:
                 self._then = REST
@@ -96,7 +96,7 @@ class HttpConnection(ClientWire):
         return self._state is CLOSING
 
     def data_received(self, data: bytes) -> None:
-        """Take in what has come."""
+        """Process received bytes."""
         if self._body is not None:
             self._take(self._body, data)
         elif self._state is IDLE and not self._held:
@@ -107,7 +107,7 @@ class HttpConnection(ClientWire):
     # Requests.
 
     def _begin(self, data: bytes) -> None:
-        """Begin with the requests that have come, until one is at work or others have a turn."""
+        """Begin with the received requests, until one is at work or others get a turn."""
         begun = 0
         try:
             while data and self._state is IDLE:
@@ -129,7 +129,7 @@ class HttpConnection(ClientWire):
                 self._hold(data)
 
     def _go_on(self) -> None:
-        """Begin with what was held; if nothing more can come behind it, end the connection."""
+        """Continue with the held bytes; end the connection if nothing more can follow them."""
         if self._held and self._state is IDLE:
             data, self._held = self._held, b""
             self.resume_reading()
@@ -138,7 +138,7 @@ class HttpConnection(ClientWire):
             self.close()
 
     def _start(self, head: Head, data: bytes) -> bytes:
-        """Have a request answered; return what comes behind it."""
+        """Start a request; return the bytes after it."""
         shared = self._shared
         method, target, fields, authorization = head
         target, _, query = target.partition(b"?")
@@ -186,7 +186,7 @@ class HttpConnection(ClientWire):
         return data
 
     async def _run(self, exchange: Exchange, endpoint: Endpoint) -> None:
-        """Have the endpoint answer; if it does not, close the connection."""
+        """Call the endpoint; if it does not answer, close the connection."""
         try:
             await endpoint.serve(exchange)
         except Exception as error:
@@ -195,10 +195,10 @@ class HttpConnection(ClientWire):
             if not exchange.is_answered:
                 self.close()
             if self.is_lost:
-                self._body = None  # which knows the connection
+                self._body = None  # which refers to the connection
 
     def refuse(self, error: TmsError) -> None:
-        """Answer what is no request. It is the last answer."""
+        """Answer bytes that are not a valid request. It is the last answer."""
         self._shared.awaits_no_head(self)
         self._shared.malformed.add(error)
         self._heads.forget()
@@ -209,7 +209,7 @@ class HttpConnection(ClientWire):
         self._linger()
 
     def _hold(self, data: bytes) -> None:
-        """Keep what comes behind the request that is at work."""
+        """Keep bytes after the request that is at work."""
         self._held += data
         if len(self._held) > _HELD_BYTES_MAX:
             self.pause_reading()
@@ -217,9 +217,9 @@ class HttpConnection(ClientWire):
     # The body of the request that is at work.
 
     def _take(self, body: IncomingBody, data: bytes) -> None:
-        """Take in a part of the body."""
+        """Process a part of the body."""
         try:
-            behind = data if body.is_complete else body.feed(data)
+            rest = data if body.is_complete else body.feed(data)
         except InvalidRequest as error:
             self.fail_body(error)
             return
@@ -229,11 +229,11 @@ class HttpConnection(ClientWire):
                 self._become(WORKING)
             if self._state in ENDING:
                 self.close()
-            elif behind:
-                self._hold(behind)
+            elif rest:
+                self._hold(rest)
 
     def fail_body(self, error: InvalidRequest) -> None:
-        """Have whoever receives the body get `error`: no more of it is taken."""
+        """Raise `error` in the receiver of the body: no more of it is read."""
         self._shared.bodies.leave(self)
         if self._state in ENDING:
             self.close()
@@ -241,13 +241,13 @@ class HttpConnection(ClientWire):
             self._body.fail(error)
 
     def write_continue(self) -> None:
-        """Tell the client to send the body."""
+        """Ask the client to send the body."""
         self._write(CONTINUE)
 
     # Answers.
 
     def write_last(self, data: bytes) -> None:
-        """Write the end of an answer, and go on with the next request."""
+        """Write the end of an answer, and continue with the next request."""
         if self._head_written:
             data, self._head_written = self._head_written + data, b""
         if data and self._state is not LOST:
@@ -258,7 +258,7 @@ class HttpConnection(ClientWire):
         body = self._body
         if body is not None and body.is_complete:
             if not body.is_received:
-                body.discard()  # it may have paused reading, and the next request is to come
+                body.discard()  # it may have paused reading, which the next request needs
             self._body = body = None
         if body is not None or (self._held and self._then is END):
             self._linger()

@@ -1,11 +1,11 @@
-"""Listens, and serves applications over HTTP until told to stop; then lets them finish.
+"""Listens, and serves applications over HTTP until it is stopped; then lets requests finish.
 
 The order of a stop: no new connections; `on_stopping`, so that waiting polls answer; idle
-connections are closed, busy ones after their answer; what is left after the grace period, or at a
-second signal, is cut off. Who is cut off gets no answer, so it knows that it does not know whether
-its request was carried out. When `serve` returns, no request is at work.
+connections are closed, busy ones after their answer; the rest is cut off after the grace period, or
+at a second signal. A client that is cut off gets no answer, so it must treat the outcome of its
+request as unknown. When `serve` returns, no request is at work.
 
-With TLS, the certificate is read again on SIGHUP, and when a look finds that it has changed.
+With TLS, the certificate is read again on SIGHUP, and when its files are found to have changed.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ _BACKLOG = 2048
 _STOP_POLL_S = 0.01
 _DATE_INTERVAL_S = 1.0
 _LOOK_TURNS = 3
-"""After so many dates the certificate is looked at."""
+"""The certificate files are checked once in this number of updates of the date."""
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-"""`localhost` often stands for ::1 too where there is no IPv6."""
+"""`localhost` often resolves to ::1 even if there is no IPv6."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DESCRIPTORS_KEPT = 64
 _STORES_SHARE = 5
@@ -42,12 +42,12 @@ _STORES_SHARE = 5
 
 @dataclass(frozen=True, slots=True)
 class ListeningAddress:
-    """An address, and what requests there are answered by."""
+    """An address, and the application that answers requests there."""
 
     app: Application
     host: str
     port: int
-    """0 stands for any that is free."""
+    """0 selects any free port."""
 
 
 async def serve(
@@ -62,9 +62,8 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM, SIGINT or `stop`.
 
-    With `tls` nothing else is spoken. `on_started` gets the URL of each listener. Signals are
-    heeded in the main thread only. Raises `OSError`, naming the address, if it cannot be listened
-    on.
+    With `tls`, only TLS is accepted. `on_started` gets the URL of each listener. Signals have an
+    effect in the main thread only. Raises `OSError`, naming the address, if it cannot listen.
     """
     shared = Connections(limits, connections_max(limits.connections_max))
     server = _Server(shared, stop, grace_s, tls)
@@ -82,9 +81,9 @@ async def serve(
 
 
 def connections_max(wanted: int) -> int:
-    """Return how many of `wanted` connections there are descriptors for, besides the store's.
+    """Return the number of connections, at most `wanted`, for which there are descriptors.
 
-    The process's limit is raised as far as it may be.
+    The store's descriptors are reserved. The process's limit is raised as far as possible.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = (wanted + SURPLUS_MAX + _DESCRIPTORS_KEPT) * _STORES_SHARE // (_STORES_SHARE - 1) + 1
@@ -126,10 +125,10 @@ class _Server:
         return f"{scheme}://{host}:{sockets[0].getsockname()[1]}"
 
     async def wait_for_stop(self) -> None:
-        """Return when it is to stop; keep the time that answers tell right until then."""
+        """Return when the server is to stop; keep the date of answers current until then."""
         turn = 0
         while not self._stop.is_set():
-            self._shared.tell_time()
+            self._shared.update_date()
             turn += 1
             if self._tls is not None and turn % _LOOK_TURNS == 0:
                 self._tls.look()
@@ -137,7 +136,7 @@ class _Server:
                 await asyncio.wait_for(self._stop.wait(), _DATE_INTERVAL_S)
 
     def close(self) -> None:
-        """Take no new connections."""
+        """Accept no new connections."""
         for server in self._servers:
             server.close()
 
@@ -148,7 +147,7 @@ class _Server:
         for connection in list(shared.open):
             connection.finish()
         deadline_s = shared.loop.time() + self._grace_s
-        # A turn now and then is enough: this is the end of the process.
+        # Polling is good enough: this is the end of the process.
         while shared.open and shared.loop.time() < deadline_s and not self._hurry:  # noqa: ASYNC110
             await asyncio.sleep(_STOP_POLL_S)
         for connection in list(shared.open):
@@ -156,7 +155,7 @@ class _Server:
         for call in list(shared.calls):
             call.take_task()
         await asyncio.sleep(0)
-        # Those that wait for their client now see that it is gone; the others are cancelled.
+        # Requests that wait for their client now see that it is gone; the others are cancelled.
         if shared.tasks:
             await asyncio.wait(list(shared.tasks), timeout=_STOP_POLL_S)
         tasks = list(shared.tasks)
@@ -169,7 +168,7 @@ class _Server:
         """Stop at the first signal, at once at the second."""
         loop = self._shared.loop
         heeded: list[signal.Signals] = []
-        # Outside the main thread there are no signals to heed.
+        # Only the main thread gets signals.
         with contextlib.suppress(RuntimeError, ValueError):
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self._heed_signal)
@@ -189,7 +188,7 @@ class _Server:
 
 
 async def _listening(host: str, port: int) -> list[socket.socket]:
-    """Return a socket for each address of `host` that this machine has, all at one port."""
+    """Return a socket for each address of `host` that this machine has, all on one port."""
     loop = asyncio.get_running_loop()
     listening: list[socket.socket] = []
     absent: OSError | None = None

@@ -1,8 +1,8 @@
-"""The server's certificate and key, which may be changed while it serves.
+"""The server's certificate and key, which may change while it serves.
 
-Guarantees that there is always a context to serve by: one that cannot be made of the files as they
-are now is logged, and the last good one stays. Connections that are open keep theirs. Used on the
-event loop's thread; a look is a `stat` of each file.
+Guarantees that there is always a usable context: if the current files are not valid, that is
+logged, and the last good context stays. Open connections keep theirs. Used on the event loop's
+thread; `look` costs a `stat` of each file.
 """
 
 import logging
@@ -16,12 +16,12 @@ _log = logging.getLogger("tms.api")
 
 
 class ServerTls:
-    """The newest context that could be made of the files."""
+    """The newest context that could be created from the files."""
 
     def __init__(self, files: TlsFiles, to_others: ssl.SSLContext | None = None) -> None:
-        """Read the files. Raises `ValueError`, which names the setting of what is wrong.
+        """Read the files. Raises `ValueError`, which names the wrong setting.
 
-        `to_others`, by which this server reaches others, gets each new certificate too.
+        `to_others`, the context for calls to other servers, gets each new certificate too.
         """
         self._to_others = to_others
         self._files = files
@@ -34,7 +34,7 @@ class ServerTls:
 
     @property
     def certificates(self) -> Sequence[str]:
-        """The files that have certificates."""
+        """The files with certificates."""
         return tuple(each for each in (self._files.cert, self._files.client_ca) if each)
 
     @property
@@ -48,7 +48,7 @@ class ServerTls:
             self.reload()
 
     def reload(self) -> None:
-        """Read the files again. If something is wrong with them, log it and go on as before."""
+        """Read the files again. If they are not valid, log it and keep the last context."""
         self._seen = _state_of(self._files)
         try:
             self._context = server_context(self._files)
@@ -63,7 +63,7 @@ class ServerTls:
 
 
 def _state_of(files: TlsFiles) -> list[tuple[int, int, int] | None]:
-    """Return what changes with each of the files; None for one that is not there."""
+    """Return a state of each file that changes with it; None for a missing file."""
     return [_state(Path(each)) for each in files.all]
 
 

@@ -1,16 +1,16 @@
-"""Takes connections at a socket, and has each speak TLS before it is one of HTTP.
+"""Accepts connections on a socket, and makes the TLS handshake before HTTP starts.
 
 Guarantees:
 
 - A connection counts among those of the server from the moment it is accepted. So half-open
-  handshakes are bounded like connections, and the oldest makes way for one more.
-- A handshake takes `HANDSHAKE_S_MAX` seconds at most, or what a request's head may, if that is
-  less.
-- Each handshake has the newest context, so a changed certificate needs no new socket.
+  handshakes are bounded like connections, and the oldest makes way for a new one.
+- A handshake takes at most `HANDSHAKE_S_MAX` seconds, or the time limit of a request's head if that
+  is less.
+- Each handshake uses the newest context, so a changed certificate needs no new socket.
 
-What fails is counted and logged, at most once a minute. Sockets are accepted here and not by
-`loop.create_server`, because asyncio's own handshakes count nowhere before they are over, and
-uvloop's `start_tls` loses what a client sent before it was called.
+Failed handshakes are counted, and logged at most once a minute. Sockets are accepted here and not
+by `loop.create_server`, because asyncio's own handshakes are not counted before they are complete,
+and uvloop's `start_tls` loses bytes that a client sent before it was called.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from tms.core.runtime.rare_log import RareLog
 
 HANDSHAKE_S_MAX = 10.0
 SHUTDOWN_S_MAX = 1.0
-"""How long a client may take to say that it has seen the end."""
+"""The time that a client may take to acknowledge the end."""
 _ACCEPTED_A_TURN = 64
 _PAUSE_S = 1.0
-"""For which none is accepted if the system has no room for more."""
+"""The pause in accepting connections if the system has no resources for more."""
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PLAIN_HTTP = ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 
@@ -43,7 +43,7 @@ Make = Callable[[], HttpConnection]
 
 
 class TlsListener:
-    """A socket at which TLS is spoken."""
+    """A socket that listens for TLS."""
 
     def __init__(
         self, listening: socket.socket, make: Make, shared: Connections, tls: ServerTls
@@ -64,7 +64,7 @@ class TlsListener:
         self.shared.loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
-        """Take the connections that wait, up to a number; others have their turn then."""
+        """Accept waiting connections, up to a number, so that other work gets its turn."""
         for _ in range(_ACCEPTED_A_TURN):
             try:
                 accepted, address = self._listening.accept()
@@ -83,7 +83,7 @@ class TlsListener:
         self._resuming = self.shared.loop.call_later(_PAUSE_S, self._resume)
 
     def close(self) -> None:
-        """Accept no more. Closing twice is the same as once."""
+        """Stop accepting. Closing twice is the same as once."""
         if self._resuming is not None:
             self._resuming.cancel()
             self._resuming = None
@@ -99,7 +99,7 @@ class Handshake(asyncio.Protocol):
     unread_bytes = 0
 
     def __init__(self, listener: TlsListener, accepted: socket.socket, address: str) -> None:
-        """Take a socket, from `start` on."""
+        """Use an accepted socket, from `start` on."""
         self._listener = listener
         self._socket = accepted
         self.address = address
@@ -107,7 +107,7 @@ class Handshake(asyncio.Protocol):
         self._is_over = False
 
     def start(self) -> None:
-        """Count the connection in, and begin."""
+        """Count the connection, and start the handshake."""
         shared = self._listener.shared
         shared.entered(self)
         if not self._is_over:
@@ -133,18 +133,18 @@ class Handshake(asyncio.Protocol):
         self._listener.shared.left(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let HTTP have the connection: the handshake is over."""
+        """Pass the connection to HTTP: the handshake is complete."""
         self._end()
         connection = self._listener.make()
         secured = cast("asyncio.Transport", transport)
         secured.set_protocol(connection)
         connection.connection_made(secured)
-        secured.get_extra_info("ssl_object").tell_end_to(connection)
+        secured.get_extra_info("ssl_object").report_end_to(connection)
 
-    # What others do to it.
+    # Called by others.
 
     def close(self) -> None:
-        """Give the client up."""
+        """Drop the client."""
         if self._task is not None:
             self._task.cancel()
         else:
@@ -154,7 +154,7 @@ class Handshake(asyncio.Protocol):
     abort = finish = close
 
     def refuse(self, error: TmsError) -> None:
-        """Give the client up: it could not read an answer yet."""
+        """Drop the client: it could not read an answer yet."""
         self._listener.failures.add(f"{self.address}: {error}")
         self.close()
 
@@ -163,7 +163,7 @@ class Handshake(asyncio.Protocol):
 
 
 def _reason(error: OSError) -> str:
-    """Return what went wrong with a handshake."""
+    """Return the reason why a handshake failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

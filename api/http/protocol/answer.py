@@ -8,10 +8,10 @@ from functools import lru_cache
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
 GZIP_BYTES_MIN = 1024
-"""Below that, an answer fits in one packet anyhow."""
+"""A smaller answer fits into one packet anyway."""
 
 _GZIP_LEVEL = 1
-"""Most of the size for a fraction of the time: a poll is read at once, not kept."""
+"""Most of the compression for a fraction of the time: a poll is read at once, not kept."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _HEADS_KEPT = 128
 
@@ -28,7 +28,7 @@ def _status_line(status: int) -> bytes:
 
 @lru_cache(_HEADS_KEPT)
 def head_start(status: int, date: bytes, content_type: bytes | None, keep_alive: bool) -> bytes:  # noqa: FBT001  a key
-    """Return the first lines of an answer's head. `date` is a line of its own."""
+    """Return the first lines of an answer's head. `date` is a whole line."""
     start = _status_line(status) + date
     if content_type is not None:
         start += b"content-type: %s\r\n" % content_type
@@ -41,7 +41,7 @@ def lines(headers: Headers) -> bytes:
 
 
 def chunk(part: bytes) -> bytes:
-    """Return a part of an answer as a chunk; nothing for nothing, which would be the last one."""
+    """Return a part of an answer as a chunk; empty for an empty part, which would end the body."""
     return b"%x\r\n%s\r\n" % (len(part), part) if part else b""
 
 
@@ -52,7 +52,7 @@ class Gzip:
         self._compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
 
     def part(self, part: bytes) -> bytes:
-        """Return what there is of the compressed answer, so that it can be read up to here."""
+        """Return the next compressed bytes, from which the answer can be read up to here."""
         return self._compressor.compress(part) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
 
     def last(self, part: bytes) -> bytes:

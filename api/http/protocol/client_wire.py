@@ -1,10 +1,10 @@
-"""A connection as a way for bytes: its state, its flow in both directions, and its end.
+"""A connection as a stream of bytes: its state, its flow in both directions, and its end.
 
-It is what an exchange knows of its connection; `api.http.listener.connection` makes exchanges.
+It is the part of a connection that exchanges use; `api.http.listener.connection` creates exchanges.
 
-A connection is closed when its client has taken what was written, over TLS too, whose transports
-drop the rest of what was written after a second. Code that waits for the client looks again after
-each change (`_wake`). Used on the event loop's thread alone.
+A connection is closed when its client has read everything written, over TLS too, whose transports
+would drop the rest after a second. Code that waits for the client checks again after each change
+(`_wake`). Used on the event loop's thread alone.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from tms.security.quotas import OpenCount
 
 
 class ClientWire(asyncio.Protocol, ABC):
-    """The way to one client."""
+    """The connection to one client."""
 
     __slots__ = (
         "_body",
@@ -54,14 +54,14 @@ class ClientWire(asyncio.Protocol, ABC):
     peer: Peer
 
     def __init__(self, shared: Connections) -> None:
-        """Begin without a request."""
+        """Start without a request."""
         self._shared = shared
         self._state = IDLE
         self._then = NEXT
-        self._body: IncomingBody | None = None  # of the request at work, if more of it is to come
+        self._body: IncomingBody | None = None  # of the request at work, if it is not complete
         self._head_written = b""  # of an answer; it waits for the first part of the body
-        self._waiters: list[asyncio.Future[None]] = []  # those who wait for the client
-        self.on_change: Callable[[], None] | None = None  # is told as they are
+        self._waiters: list[asyncio.Future[None]] = []  # of code that waits for the client
+        self.on_change: Callable[[], None] | None = None  # is called when they are woken
         self._is_draining = False  # whether the answer waits for the client to read
         self.is_write_paused = False
         self.is_of_server = False
@@ -73,17 +73,17 @@ class ClientWire(asyncio.Protocol, ABC):
 
     @abstractmethod
     def refuse(self, error: TmsError) -> None:
-        """Answer what is no request. It is the last answer."""
+        """Answer bytes that are not a valid request. It is the last answer."""
 
     @abstractmethod
     def fail_body(self, error: InvalidRequest) -> None:
-        """Have whoever receives the body get `error`: no more of it is taken."""
+        """Raise `error` in the receiver of the body: no more of it is read."""
 
     @abstractmethod
     def write_last(self, data: bytes) -> None:
-        """Write the end of an answer, and go on with the next request."""
+        """Write the end of an answer, and continue with the next request."""
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new connection."""
@@ -91,7 +91,7 @@ class ClientWire(asyncio.Protocol, ABC):
         self.peer = peer_of(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's
-        """Wake whoever waits for the client: it is gone."""
+        """Wake the code that waits for the client: it is gone."""
         self._become(LOST)
         self._shared.left(self)
         if self._open_count is not None:
@@ -99,12 +99,12 @@ class ClientWire(asyncio.Protocol, ABC):
         self._wake()
 
     def pause_writing(self) -> None:
-        """Take note that the client does not read what is written. It has to, in time."""
+        """Record that the client does not read. It must do so in time."""
         self.is_write_paused = True
         self._shared.unread.enter(self)
 
     def resume_writing(self) -> None:
-        """Let answers go on, or end the connection if they were all."""
+        """Continue with answers, or end the connection if there are no more."""
         self.is_write_paused = False
         self._shared.unread.leave(self)
         if self._state is CLOSING:
@@ -116,7 +116,7 @@ class ClientWire(asyncio.Protocol, ABC):
             self._transport.write(data)
 
     def count_among(self, count: OpenCount) -> None:
-        """Count it among the connections of who asks now. Raises `RateExceeded`."""
+        """Count it among the current caller's connections. Raises `RateExceeded`."""
         before = self._open_count
         if before is None or before.principal != count.principal:
             count.enter()
@@ -126,7 +126,7 @@ class ClientWire(asyncio.Protocol, ABC):
 
     @property
     def open_connections(self) -> int:
-        """How many connections the server has open."""
+        """The number of the server's open connections."""
         return len(self._shared.open)
 
     # The request at work.
@@ -137,7 +137,7 @@ class ClientWire(asyncio.Protocol, ABC):
         return self._body is None or self._body.is_received
 
     async def receive(self) -> bytes | None:
-        """Return the next part of the body, nothing behind its end; None if the client is gone.
+        """Return the next part of the body, empty after its end; None if the client is gone.
 
         Raises `InvalidRequest` (body_too_slow, malformed_request).
         """
@@ -151,18 +151,18 @@ class ClientWire(asyncio.Protocol, ABC):
         return head_start(status, self._shared.date, content_type, goes_on) + more
 
     def start_stream(self) -> bool:
-        """Begin an answer of unknown length; return whether the client is there to get it."""
+        """Begin an answer of unknown length; return whether the client can still get it."""
         if self._then is REST or self._state is LOST:
             return False
         self._become(STREAMING)
         return True
 
     def close_after(self) -> None:
-        """Close the connection behind the answer."""
+        """Close the connection after the answer."""
         self._then = END
 
     def write_later(self, head: bytes) -> None:
-        """Write the head of an answer together with what is written next."""
+        """Write the head of an answer together with the next write."""
         self._head_written = head
 
     def write(self, data: bytes) -> None:
@@ -175,7 +175,7 @@ class ClientWire(asyncio.Protocol, ABC):
     # Waiting for the client.
 
     async def drained(self) -> None:
-        """Return when the client has read enough of what was written, or is gone."""
+        """Return when the client has read enough of the output, or is gone."""
         self._is_draining = True
         try:
             await self._wait_until(lambda: not self.is_write_paused or self.is_lost)
@@ -201,7 +201,7 @@ class ClientWire(asyncio.Protocol, ABC):
                     self._waiters.remove(waiter)
 
     def _wake(self) -> None:
-        """Have those who wait for the client look again."""
+        """Make the code that waits for the client check again."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -228,7 +228,7 @@ class ClientWire(asyncio.Protocol, ABC):
 
     @property
     def unread_bytes(self) -> int:
-        """How much of what was written the client has not taken."""
+        """The bytes written that the client has not read."""
         return self._transport.get_write_buffer_size()
 
     @property
@@ -242,19 +242,19 @@ class ClientWire(asyncio.Protocol, ABC):
         return self._state not in AT_WORK
 
     def finish(self) -> None:
-        """Close now if no request is at work, else behind its answer."""
+        """Close now if no request is at work, else after its answer."""
         self._then = END
         if self.is_idle:
             self.close()
 
     def close(self) -> None:
-        """Close the connection behind what was written. Closing twice is the same as once."""
+        """Close the connection after the pending output. Closing twice is the same as once."""
         if self._state in (CLOSING, LOST):
             return
         self._become(CLOSING)
         if self._transport.get_write_buffer_size():
             self._shared.unread.enter(self)
-            self._transport.set_write_buffer_limits(0)  # `resume_writing` tells of the end
+            self._transport.set_write_buffer_limits(0)  # `resume_writing` is called at the end
         else:
             self._transport.close()
 
@@ -263,11 +263,11 @@ class ClientWire(asyncio.Protocol, ABC):
         self._transport.abort()
 
     def pause_reading(self) -> None:
-        """Read no more for now."""
+        """Stop reading for now."""
         if self._state is not LOST:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on, unless the client has ended its side."""
+        """Continue reading, unless the client has ended its side."""
         if self._state is not LOST and self._then is not REST:
             self._transport.resume_reading()

@@ -1,8 +1,8 @@
 """The states of a connection, and which may follow which.
 
-`FOLLOWERS` is the whole machine: a connection asserts each change of its state against it. Three
-more things are known of a connection, and each is one value: what comes behind the answer at work
-(`Then`), and whether reading and writing are paused, which the transport decides.
+`FOLLOWERS` is the whole machine: a connection asserts each change of its state against it. A
+connection has three more values: the step after the current answer (`Then`), and whether reading
+and writing are paused, which the transport decides.
 """
 
 from enum import Enum, auto
@@ -12,17 +12,17 @@ class ConnectionState(Enum):
     """The states of a connection."""
 
     IDLE = auto()
-    """No request is at work. A part of the next head may have come, or whole requests are held."""
+    """No request is at work. A part of the next head may have arrived, or requests are held."""
     RECEIVING = auto()
-    """A request is at work, and a part of its body is still to come."""
+    """A request is at work, and its body is not complete."""
     WORKING = auto()
-    """A request is at work, and all of it has come."""
+    """A request is at work, and it is complete."""
     STREAMING = auto()
     """A request is at work, and its answer, of unknown length, has begun."""
     LINGERING = auto()
-    """The last answer was written. The server ignores all that the client still sends."""
+    """The last answer was written. The server ignores everything that the client still sends."""
     CLOSING = auto()
-    """Nothing more is written. The connection ends when the client has taken what was."""
+    """Nothing more is written. The connection ends when the client has read the rest."""
     LOST = auto()
     """The connection is gone."""
 
@@ -30,8 +30,8 @@ class ConnectionState(Enum):
 
 
 IDLE, RECEIVING, WORKING, STREAMING, LINGERING, CLOSING, LOST = ConnectionState
-"""By names of their own, as those of `Then`: before Python 3.12 a request that finds its ten states
-by the class takes a twentieth longer."""
+"""Module names, like those of `Then`: before Python 3.12 a request that looks its ten states up in
+the class takes a twentieth longer."""
 FOLLOWERS = {
     IDLE: (WORKING, RECEIVING, LINGERING, CLOSING, LOST),
     RECEIVING: (WORKING, STREAMING, LINGERING, CLOSING, LOST),
@@ -44,7 +44,7 @@ FOLLOWERS = {
 AT_WORK = (RECEIVING, WORKING, STREAMING)
 ENDING = (LINGERING, CLOSING, LOST)
 for _state, _followers in FOLLOWERS.items():
-    _state.followers = _followers  # found without a hash, as each request changes the state twice
+    _state.followers = _followers  # without a hash: each request changes it twice
 
 
 class Then(Enum):
@@ -53,7 +53,7 @@ class Then(Enum):
     NEXT = auto()
     """The next request of the client."""
     REST = auto()
-    """The requests that have come already: the client has ended its side."""
+    """The requests received already: the client has ended its side."""
     END = auto()
     """The end of the connection."""
 

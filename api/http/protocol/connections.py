@@ -3,13 +3,13 @@
 Guarantees:
 
 1. There are at most `connections_max` at a time, so that descriptors are left for the store.
-2. Above nine tenths of that, each new connection takes the place of one that waits for its client:
-   for a request, or for its client to read. `api.http.protocol.eviction` says which. One whose
-   request is at work stays, and so does one of a server of the cluster.
-3. If there is no place, `SURPLUS_MAX` more are accepted for the operations by which others look
-   after this server (`Operation.is_probe`), and are closed behind the answer. All else is refused
-   there. Of too many, the one that came first is refused.
-4. Each wait for a client ends: for a head, a body, the reading of an answer, the end of its side.
+2. Above nine tenths of that, each new connection replaces one that waits for its client: for a
+   request, or for its client to read. `api.http.protocol.eviction` chooses it. A connection whose
+   request is at work stays, and so does one from a server of the cluster.
+3. If there is no place, `SURPLUS_MAX` more are accepted for probes (`Operation.is_probe`), and are
+   closed after the answer. Any other request is refused there. If there are too many of these
+   connections, the first one is refused.
+4. Each wait for a client is bounded: for a head, a body, the reading of an answer, its end.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ from tms.core.runtime.rare_log import RareLog
 _log = logging.getLogger("tms.api")
 
 LINGER_S = 2.0
-"""How long a client is listened to after the last answer."""
+"""How long the client's side is read after the last answer."""
 SURPLUS_MAX = 32
 SURPLUS_HEAD_S_MAX = 2.0
-"""How long the head of a request may take on a connection beyond `connections_max`."""
+"""The time limit of a request's head on a connection beyond `connections_max`."""
 _UNREAD_S_MIN = 1.0
-"""Who reads in that time is not taken for one that does not read."""
+"""A client that reads within this time does not count as one that does not read."""
 
 
 class OpenConnection(UnreadOutput, Protocol):
-    """A connection, as others see it."""
+    """A connection, as other parts see it."""
 
     is_of_server: bool
-    """Whether a server of the cluster has made it."""
+    """Whether a server of the cluster opened it."""
 
     @property
     def address(self) -> str:
@@ -62,16 +62,16 @@ class OpenConnection(UnreadOutput, Protocol):
         ...
 
     def fail_body(self, error: InvalidRequest) -> None:
-        """Have whoever receives the body get `error`: no more of it is taken."""
+        """Raise `error` in the receiver of the body: no more of it is read."""
         ...
 
     def finish(self) -> None:
-        """Close it once what is at work is answered."""
+        """Close it once the request at work is answered."""
         ...
 
 
 class Connections:
-    """The connections of one server. Made within its event loop."""
+    """The connections of one server. Created within its event loop."""
 
     def __init__(self, limits: Limits, connections_max: int) -> None:
         """Allow `connections_max` connections at a time."""
@@ -80,40 +80,40 @@ class Connections:
         self.heads = HeadCache()
         self.open: set[OpenConnection] = set()
         self.surplus: dict[OpenConnection, None] = {}
-        """Those of them that are beyond `connections_max`, the first one first."""
+        """The connections beyond `connections_max`, in the order of arrival."""
         self.tasks: set[asyncio.Task[Any]] = set()
         """Requests that are at work in a task."""
         self.calls: set[TasklessCall] = set()
         """Requests that wait without a task."""
         self.idle: Timeouts[OpenConnection] = Timeouts(limits.request_head_s_max, _close)
-        """Connections without a whole head."""
+        """Connections without a complete head."""
         self.bodies: Timeouts[OpenConnection] = Timeouts(limits.request_body_s_max, self._too_slow)
-        """Connections whose request's body has not all come."""
+        """Connections whose request's body is not complete."""
         self.unread: SlowReaders[OpenConnection] = SlowReaders(limits.request_body_s_max, self.loop)
-        """Connections whose client has to read."""
+        """Connections whose client must read."""
         self.lingering: Timeouts[OpenConnection] = Timeouts(LINGER_S, _close)
         """Connections whose last answer was written."""
         surplus_s = min(SURPLUS_HEAD_S_MAX, limits.request_head_s_max)
         self._surplus_idle: Timeouts[OpenConnection] = Timeouts(surplus_s, self._refuse)
         self.malformed = RareLog(_log, "requests that are malformed")
         self.requests = 0
-        """How many were answered."""
+        """The number of requests answered."""
         self.is_stopping = False
         self.date = b""
-        """The line of an answer's head that tells the time."""
+        """The `date` line of an answer's head."""
         self._connections_max = connections_max
         self._crowded_from = -(-connections_max * 9 // 10)
         self._evictions = Evictions(self._waiting, self._waits_since)
-        self.tell_time()
+        self.update_date()
 
-    def tell_time(self) -> None:
-        """Have answers tell the present time; to be called each second."""
+    def update_date(self) -> None:
+        """Update the date of answers; to be called each second."""
         self.date = b"date: %s\r\n" % formatdate(usegmt=True).encode()
 
-    # Who comes and goes.
+    # Connections that open and close.
 
     def entered(self, connection: OpenConnection) -> None:
-        """Count a new connection in, and start the time in which its first head has to come."""
+        """Count a new connection, and start the time limit of its first head."""
         if self._places_taken >= self._crowded_from:
             self._evict()
         has_place = self._places_taken < self._connections_max
@@ -128,7 +128,7 @@ class Connections:
             self._refuse_first()
 
     def left(self, connection: OpenConnection) -> None:
-        """Count a connection out, if it is not yet."""
+        """Stop counting a connection, if that was not done yet."""
         self.awaits_no_head(connection)
         self.bodies.leave(connection)
         self.lingering.leave(connection)
@@ -140,15 +140,15 @@ class Connections:
         self._evictions.leave(connection.address)
 
     def awaits_no_head(self, connection: OpenConnection) -> None:
-        """End the time in which a head has to come."""
+        """End the time limit of a head."""
         self.idle.leave(connection)
         self._surplus_idle.leave(connection)
 
     def is_surplus(self, connection: OpenConnection, *, is_probe: bool) -> bool:
-        """Whether a connection that has a request is to be closed behind the answer: it is surplus.
+        """Whether a connection with a request is surplus, and so is closed after the answer.
 
-        Where there is a place again, it is an ordinary one from now on. Raises `TooManyConnections`
-        if there is none, and the request is no probe.
+        If there is a place again, it becomes an ordinary one. Raises `TooManyConnections` if there
+        is none, and the request is not a probe.
         """
         if connection not in self.surplus:
             return False
@@ -179,17 +179,17 @@ class Connections:
         first.close()
         self.left(first)
 
-    # Who makes way.
+    # Eviction.
 
     def _evict(self) -> None:
-        """Cut off the connection that is to go first, if any may."""
+        """Cut off the first connection of the eviction order, if there is one."""
         found = self._evictions.next(self.loop.time())
         if found is not None:
             self.left(found)
-            found.abort()  # over TLS, one that is closed may take its time
+            found.abort()  # over TLS, closing it could take time
 
     def _waiting(self) -> Iterator[tuple[OpenConnection, str, float]]:
-        """Give the connections that may go, each with its address and since when it waits."""
+        """Yield the connections that may be evicted, with their addresses and starts of waiting."""
         for timeouts in (self.idle, self.lingering, self.unread.since):
             for each in list(timeouts):
                 since_s = self._waits_since(each)
@@ -197,7 +197,7 @@ class Connections:
                     yield each, each.address, since_s
 
     def _waits_since(self, connection: OpenConnection) -> float | None:
-        """Return since when a connection waits for its client; None if it may not go."""
+        """Return when a connection began to wait for its client; None if it must stay."""
         if connection.is_of_server or connection.is_at_work or connection in self.surplus:
             return None
         since_s = self.unread.since.since(connection)

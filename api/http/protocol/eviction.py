@@ -1,8 +1,8 @@
-"""Which connection goes first when there are too many.
+"""Decides which connection is closed first if there are too many.
 
-The address that has most connections gives one up, and so on with what is left then. Of one address
-the one that has waited for its client for longest goes first. One goes only if it still waits as it
-did when it was ranked.
+The address with the most connections loses one, and so on with the remaining ones. Of the
+connections of an address, the one that has waited for its client for longest is closed first. A
+connection is closed only if it still waits as it did when it was ranked.
 """
 
 from collections import Counter, deque
@@ -11,56 +11,56 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 RANKED_S = 1.0
-"""How long an order holds: to make it costs a look at each connection that waits."""
+"""How long an order is used: computing it visits each connection that waits."""
 
 
 def eviction_order(waiting: Iterable[tuple[T, str]], counts: Mapping[str, int]) -> list[T]:
-    """Return connections in the order in which they go. Pure.
+    """Return connections in the order in which they are closed. Pure.
 
-    `waiting` are those that may go, each with its address, the one that has waited for longest
-    first. `counts` says how many connections each address has in all.
+    `waiting` are those that may be closed, each with its address, the one that has waited for
+    longest first. `counts` has the number of all connections of each address.
     """
-    left: dict[str, int] = {}
+    remaining: dict[str, int] = {}
     ranked = []
     for age, (connection, address) in enumerate(waiting):
-        has = left.get(address, counts[address])
-        left[address] = has - 1
-        ranked.append((-has, age, connection))
+        count = remaining.get(address, counts[address])
+        remaining[address] = count - 1
+        ranked.append((-count, age, connection))
     ranked.sort(key=lambda each: each[:2])
     return [connection for _, _, connection in ranked]
 
 
 class Evictions(Generic[T]):
-    """Gives out which connection is to go next."""
+    """Chooses the next connection to close."""
 
     def __init__(
         self,
         waiting: Callable[[], Iterable[tuple[T, str, float]]],
         waits_since: Callable[[T], float | None],
     ) -> None:
-        """Choose among those that `waiting` returns: each with its address and when its wait began.
+        """Choose from `waiting`, which returns connections, their addresses and starts of waiting.
 
-        `waits_since` returns when that of one began; None if it may not go now.
+        `waits_since` returns the start of waiting of a connection, None if it must stay.
         """
         self.counts: Counter[str] = Counter()
-        """How many connections each address has."""
+        """The number of connections of each address."""
         self._waiting = waiting
         self._waits_since = waits_since
         self._ranked: deque[tuple[T, float]] = deque()
         self._ranked_until_s = 0.0
 
     def enter(self, address: str) -> None:
-        """Count a connection in."""
+        """Count a connection."""
         self.counts[address] += 1
 
     def leave(self, address: str) -> None:
-        """Count a connection out."""
+        """Stop counting a connection."""
         self.counts[address] -= 1
         if not self.counts[address]:
             del self.counts[address]
 
     def next(self, now_s: float) -> T | None:
-        """Return the connection that is to go, at a time of the loop; None if none may."""
+        """Return the connection to close, at a time of the loop; None if all must stay."""
         if now_s < self._ranked_until_s:
             found = self._first()
             if found is not None:

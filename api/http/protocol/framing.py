@@ -1,8 +1,8 @@
-"""Where a body ends. Pure: each kind is fed what comes and gives out what of it is the body's.
+"""Finds the end of a body. Pure: each kind is fed received bytes, and returns those of the body.
 
-A body has a length, or comes in chunks (RFC 9112, 7.1): strictly as written there, because what one
-server takes for the end of a body another may take for the middle of it. Extensions of chunks and
-trailers are passed over, up to a size and a number.
+A body has a length, or comes in chunks, parsed strictly by RFC 9112, 7.1: otherwise two servers
+could disagree on where a body ends. Extensions of chunks and trailers are ignored, up to a size and
+a number.
 """
 
 import re
@@ -21,11 +21,11 @@ class Framing(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether the whole body has been fed."""
+        """Whether the whole body was fed."""
         ...
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what of `data` is the body's, and what comes behind the body.
+        """Return the part of `data` in the body, and the part after it.
 
         Raises `InvalidRequest` (malformed_request).
         """
@@ -40,11 +40,11 @@ class Counted:
 
     @property
     def is_done(self) -> bool:
-        """Whether the whole body has been fed."""
+        """Whether the whole body was fed."""
         return self._left == 0
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what of `data` is the body's, and what comes behind the body."""
+        """Return the part of `data` in the body, and the part after it."""
         left = self._left
         if len(data) <= left:
             self._left = left - len(data)
@@ -63,14 +63,14 @@ class Chunked:
         self._left = 0
         """The rest of the current chunk."""
         self._is_in_chunk = False
-        self._is_behind_chunk = False
-        """Whether the empty line behind a chunk is next."""
+        self._is_after_chunk = False
+        """Whether the empty line after a chunk is next."""
         self._trailers_bytes = -1
-        """How long they are so far, once the last chunk has come."""
+        """Their length so far, once the last chunk has arrived."""
         self._trailers = 0
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
-        """Return what of `data` is the body's, and what comes behind the body.
+        """Return the part of `data` in the body, and the part after it.
 
         Raises `InvalidRequest` (malformed_request).
         """
@@ -83,13 +83,13 @@ class Chunked:
                 start += len(part)
                 self._left -= len(part)
                 if not self._left:
-                    self._is_in_chunk, self._is_behind_chunk = False, True
+                    self._is_in_chunk, self._is_after_chunk = False, True
             else:
                 start = self._feed_line(data, start)
         return b"".join(parts), data[start:]
 
     def _feed_line(self, data: bytes, start: int) -> int:
-        """Take in a line, or what there is of it; return where it ends."""
+        """Process a line, or the part received; return where it ends."""
         line = self._line
         if line.endswith(b"\r") and data.startswith(b"\n", start):
             stop = start
@@ -113,10 +113,10 @@ class Chunked:
         return end
 
     def _end_line(self, line: bytes) -> None:
-        if self._is_behind_chunk:
+        if self._is_after_chunk:
             if line:
                 raise malformed("a chunk is longer than its size")
-            self._is_behind_chunk = False
+            self._is_after_chunk = False
         elif self._trailers_bytes >= 0:
             self._end_trailer(line)
         else:

@@ -1,8 +1,8 @@
 """Decompresses a gzip body while it arrives, never beyond a cap.
 
-A body is one or more gzip members and nothing else (RFC 1952). Two more bounds keep a few bytes
-from making much work: a body over `FREE_BYTES` is at most `ratio_max` times as long as what was
-sent of it, and it has at most `MEMBERS_MAX` members, because each costs a decoder.
+A body is one or more gzip members and nothing else (RFC 1952). Two more bounds prevent a few bytes
+from causing much work: a body over `FREE_BYTES` is at most `ratio_max` times as long as its
+compressed form, and it has at most `MEMBERS_MAX` members, because each costs a decoder.
 """
 
 import zlib
@@ -11,12 +11,12 @@ from tms.core.errors import InvalidRequest, TooLarge
 
 MEMBERS_MAX = 1024
 FREE_BYTES = 1024 * 1024
-"""So long a body may become, however short it was sent."""
+"""A body up to this size may have any ratio of compression."""
 _GZIP_ONLY = 16 + zlib.MAX_WBITS
 
 
 class Gunzip:
-    """Holds what has been decompressed so far."""
+    """Holds the bytes decompressed so far."""
 
     def __init__(self, bytes_max: int, ratio_max: int) -> None:
         self._bytes_max = bytes_max

@@ -1,18 +1,18 @@
 """Parses the head of a request. Pure: bytes in, values out; the parser is httptools'.
 
-A head is the request line and the fields, up to and with the empty line. Its target is kept apart
-from its fields, because clients repeat the fields byte for byte and the target is routed each time
-(`api.http.protocol.head_cache`). So is Authorization, which each caller has of its own. CDAP's
-client says `X-CDAP-Runtime-Token: TYPE TOKEN` instead: without Authorization that is taken for
+A head is the request line and the fields, up to and including the empty line. Its target is kept
+apart from its fields, because clients repeat the fields byte for byte and the target is routed each
+time (`api.http.protocol.head_cache`). So is Authorization, which differs between callers. CDAP's
+client sends `X-CDAP-Runtime-Token: TYPE TOKEN` instead: without Authorization that is read as
 `Bearer TOKEN`.
 
 A head is refused unless
 - its version is HTTP/1.0 or HTTP/1.1,
 - in HTTP/1.1 it has exactly one Host,
 - it has at most `FIELDS_MAX` fields,
-- fields that frame the body or name the caller stand once, and say one thing.
+- fields that frame the body or name the caller occur once, with one value.
 
-`Upgrade` is a field like others: nothing here is spoken but HTTP/1.1.
+`Upgrade` is a field like others: the server supports only HTTP/1.1.
 """
 
 import re
@@ -28,7 +28,7 @@ from tms.core.text.credentials import shortened
 from tms.core.values.caller import ANYBODY, PART_HEADER, Caller
 
 FIELDS_MAX = 100
-"""The most fields of a head, and of what may follow a body in chunks."""
+"""The most fields of a head, and the most trailers."""
 HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
 
@@ -57,11 +57,11 @@ class Fields(NamedTuple):
     """The fields of a head after its target."""
 
     values: Mapping[bytes, bytes]
-    """By names in lower case; what stands several times, joined by commas. Not to be changed."""
+    """By names in lower case; repeated fields are joined by commas. Not to be changed."""
     lines: tuple[tuple[bytes, bytes], ...]
-    """As they came, names in lower case. Neither has what says who calls."""
+    """As received, names in lower case. Neither has the fields that name the caller."""
     body_bytes: int
-    """How long the body is; 0 if there is none, or if it comes in chunks."""
+    """The length of the body; 0 if there is none, or if it comes in chunks."""
     is_chunked: bool
     is_http_10: bool
     keep_alive: bool
@@ -70,22 +70,22 @@ class Fields(NamedTuple):
     is_of_page: bool
     """Whether a browser says from which page the request comes."""
     caller: Caller
-    """Who asks."""
+    """The caller."""
     passed: set[object]
-    """Those `Callers` that let it pass: what comes again is not checked again."""
+    """The `Callers` that have accepted it: cached fields are not checked again."""
 
 
 Head = tuple[str, bytes, Fields, bytes | None]
-"""Method, target and fields of one request, and what it says in Authorization, if anything."""
+"""Method, target and fields of one request, and the value of Authorization, if any."""
 
 
 def malformed(reason: str) -> InvalidRequest:
-    """Return the error that says why a request is no HTTP/1.1 request."""
+    """Return the error that says why bytes are not an HTTP/1.1 request."""
     return InvalidRequest("malformed_request", reason=reason)
 
 
 class _Seen:
-    """Takes down what a parser finds. It does not know the parser, so neither keeps the other."""
+    """Records what a parser finds. It does not refer to the parser, so there is no cycle."""
 
     __slots__ = ("is_complete", "lines", "target")
 
@@ -95,17 +95,17 @@ class _Seen:
         self.is_complete = False
 
     def on_url(self, part: bytes) -> None:
-        """Take in a part of the target."""
+        """Record a part of the target."""
         self.target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take in a field. Raises `TooLarge`, which ends the parser's work, if there are many."""
+        """Record a field. Raises `TooLarge`, which ends the parser, if there are too many."""
         if len(self.lines) == FIELDS_MAX:
             raise _too_many_fields()
         self.lines.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Take note that the head has ended."""
+        """Record the end of the head."""
         self.is_complete = True
 
 
@@ -114,30 +114,30 @@ def _too_many_fields() -> TooLarge:
 
 
 class HeadParser:
-    """Parses one head, which may come in parts."""
+    """Parses one head, which may arrive in parts."""
 
     def __init__(self) -> None:
         self._seen = _Seen()
         self._parser = HttpRequestParser(self._seen)
 
     def feed(self, part: bytes) -> None:
-        """Take in the next part.
+        """Parse the next part.
 
         Raises `InvalidRequest` (malformed_request), `TooLarge` (head_too_large).
         """
         try:
             self._parser.feed_data(part)
         except HttpParserUpgrade:
-            pass  # it asks for another protocol, which nothing here offers
+            pass  # it requests another protocol, which the server does not support
         except HttpParserError as error:
             if isinstance(error.__context__, TooLarge):
                 raise _too_many_fields() from None
             raise malformed(str(error)) from None
 
     def head(self, request_line: bytes) -> Head:
-        """Return the head, all of which was fed. Raises `InvalidRequest` (malformed_request).
+        """Return the head after all of it was fed. Raises `InvalidRequest` (malformed_request).
 
-        `request_line` is its first line: the parser takes other protocols' too.
+        `request_line` is its first line: the parser accepts those of other protocols too.
         """
         is_http_10 = _VERSIONS.get(request_line[-9:])
         seen = self._seen
@@ -174,17 +174,17 @@ class HeadParser:
         return _in_origin_form((method, bytes(seen.target), fields, authorization))
 
 
-def _body_bytes(given: bytes) -> int:
-    size = whole_number(given.strip(b" \t").decode("latin-1"))
+def _body_bytes(length: bytes) -> int:
+    size = whole_number(length.strip(b" \t").decode("latin-1"))
     if size is None:
         raise malformed("Content-Length is not a number of bytes")
     return size
 
 
 def _bearer(token: bytes) -> bytes:
-    """Return what CDAP's client would say in Authorization: its types of tokens mean nothing here.
+    """Return the value of Authorization for a token of CDAP's client; the token's type is ignored.
 
-    What has no such form is a bad credential, and so it stays.
+    A token of another form is returned unchanged: it is an invalid credential.
     """
     kind, blank, value = token.strip(b" \t").partition(b" ")
     return b"Bearer " + (value.strip(b" \t") if blank and kind else kind)
@@ -243,16 +243,16 @@ def parse_head(head: bytes) -> Head:
 
 
 class PartialHead:
-    """A head that comes in parts. What is wrong in it is found as soon as it has come."""
+    """A head that arrives in parts. An error in it is raised as soon as its bytes arrive."""
 
     def __init__(self, bytes_max: int) -> None:
-        """Take a head of `bytes_max` bytes at most."""
+        """Accept a head of at most `bytes_max` bytes."""
         self._bytes_max = bytes_max
         self._come = bytearray()
         self._parser = HeadParser()
 
     def feed(self, data: bytes) -> tuple[Head, bytes] | None:
-        """Return the head and what comes behind it; None until its end has come.
+        """Return the head and the bytes after it; None until it is complete.
 
         Raises `InvalidRequest` (malformed_request, expectation_failed), `TooLarge`
         (head_too_large).

@@ -1,13 +1,12 @@
-"""Reads heads, and keeps what their fields say: fields that came before are not parsed again.
+"""Reads heads, and caches their fields, so that repeated fields are not parsed again.
 
-A client repeats itself, byte for byte: all its publishes of one size have the same fields. What is
-behind the target in a head says the same whatever the target is, so it is kept alone, for all
-connections. Only fields that came twice are kept: a client that numbers its requests in a field
-would push out all others.
+A client repeats itself, byte for byte: all its publishes of one size have the same fields. These do
+not depend on the target, so they are cached without it, for all connections. Only fields received
+twice are cached: otherwise a client that numbers its requests in a field would push out all others.
 
-Nothing is kept of where a request leads: that is looked up for each (`api.http.router`). Nor is
-anything of Authorization, which is cut out first: callers who send the same but for that share what
-is kept.
+The route of a request is not cached here: it is looked up each time (`api.http.router`). Neither is
+Authorization, which is cut out first, so that callers whose fields are otherwise equal share an
+entry.
 """
 
 import re
@@ -25,24 +24,24 @@ _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "POST", "P
 _AUTHORIZATION = b"\r\nAuthorization: "
 _IN_LOWER_CASE = b"\r\nauthorization: "
 _is_value = re.compile(rb"[!-~]+( [!-~]+)*").fullmatch
-"""Values that the parser does not change: visible ASCII, with blanks between."""
+"""Values that the parser does not change: visible ASCII, with spaces in between."""
 _is_safe = re.compile(rb"/[!\"$-~]*").fullmatch
-"""A target that the parser takes too: visible ASCII from its `/` on, without a fragment."""
+"""A target that the parser accepts too: visible ASCII from its `/` on, without a fragment."""
 
 
 class HeadCache:
-    """The fields of heads, by their bytes. Of too many, the oldest go."""
+    """The fields of heads, by their bytes. If there are too many, the oldest are dropped."""
 
     def __init__(self) -> None:
         self._kept: dict[bytes, Fields] = {}
         self._seen: FIFOCache[bytes, None] = FIFOCache(_KEPT)
-        """The fields that came once."""
+        """The fields received once."""
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def parse(self, data: bytes, end: int) -> Head:
-        """Return what the head says that `data` begins with and that ends at `end`.
+        """Return the head with which `data` begins, and which ends at `end`.
 
         Raises `InvalidRequest` (malformed_request, expectation_failed).
         """
@@ -50,11 +49,11 @@ class HeadCache:
             return parse_head(data[:end])
         method_end = data.find(b" ", 0, end)
         target_end = data.find(b" ", method_end + 1, end)
-        behind, authorization = data[target_end:end], None
-        fields = self._kept.get(behind)  # what has Authorization in it is not kept as it is
+        rest, authorization = data[target_end:end], None
+        fields = self._kept.get(rest)  # fields with Authorization are not cached as they are
         if fields is None:
-            behind, authorization = _without_authorization(behind)
-            fields = self._kept.get(behind) if authorization else None
+            rest, authorization = _without_authorization(rest)
+            fields = self._kept.get(rest) if authorization else None
         target = data[method_end + 1 : target_end]
         if fields is not None:
             method = _METHODS.get(data[:method_end])
@@ -62,54 +61,54 @@ class HeadCache:
             if method is not None and is_plain and _is_safe(target):
                 return method, target, fields, authorization
         parsed = parse_head(data[:end])
-        # The parser takes several spaces before a target, and values in several lines; then what
-        # was cut out is not what it found.
+        # The parser accepts several spaces before a target, and values in several lines; then the
+        # parts that were cut out differ from those that it found.
         if fields is None and parsed[1] == target and parsed[3] == authorization:
-            self._keep(behind, parsed[2])
+            self._keep(rest, parsed[2])
         return parsed
 
-    def _keep(self, behind: bytes, fields: Fields) -> None:
-        """Keep fields if they came before."""
-        if behind not in self._seen:
-            self._seen[behind] = None
+    def _keep(self, rest: bytes, fields: Fields) -> None:
+        """Cache fields if they were received before."""
+        if rest not in self._seen:
+            self._seen[rest] = None
             return
-        del self._seen[behind]
+        del self._seen[rest]
         if len(self._kept) == _KEPT:
             del self._kept[next(iter(self._kept))]
-        self._kept[behind] = fields
+        self._kept[rest] = fields
 
 
-def _without_authorization(behind: bytes) -> tuple[bytes, bytes | None]:
-    """Return fields without Authorization, and what that says; None if it is not there."""
-    at = behind.find(_AUTHORIZATION)
+def _without_authorization(rest: bytes) -> tuple[bytes, bytes | None]:
+    """Return fields without Authorization, and its value, None if it is missing."""
+    at = rest.find(_AUTHORIZATION)
     if at < 0:
-        at = behind.find(_IN_LOWER_CASE)
+        at = rest.find(_IN_LOWER_CASE)
     if at < 0:
-        return behind, None
-    stop = behind.find(b"\r\n", at + 2)
-    return behind[:at] + behind[stop:], behind[at + len(_AUTHORIZATION) : stop]
+        return rest, None
+    stop = rest.find(b"\r\n", at + 2)
+    return rest[:at] + rest[stop:], rest[at + len(_AUTHORIZATION) : stop]
 
 
 class HeadReader:
-    """Reads the heads of one connection, one after the other, out of the bytes that come."""
+    """Reads the heads of one connection, one after the other, from the received bytes."""
 
     __slots__ = ("_bytes_max", "_heads", "_partial")
 
     def __init__(self, heads: HeadCache, bytes_max: int) -> None:
-        """Look whole heads up in `heads`; a head has `bytes_max` bytes at most."""
+        """Look whole heads up in `heads`; a head has at most `bytes_max` bytes."""
         self._heads = heads
         self._bytes_max = bytes_max
-        self._partial: PartialHead | None = None  # the head that is coming, if part of it has come
+        self._partial: PartialHead | None = None  # the head of which only a part has arrived
 
     def read(self, data: bytes) -> tuple[Head, bytes] | None:
-        """Return a head and what comes behind it; None until its end has come.
+        """Return a head and the bytes after it; None until it is complete.
 
         Raises `InvalidRequest` (malformed_request, expectation_failed), `TooLarge`
         (head_too_large). Then nothing more may be read.
         """
         if self._partial is None:
             if data[:1] in _OF_EMPTY_LINES:
-                data = data.lstrip(b"\r\n")  # empty lines before a request are passed over
+                data = data.lstrip(b"\r\n")  # empty lines before a request are ignored
                 if not data:
                     return None
             end = data.find(HEAD_END) + len(HEAD_END)
@@ -124,5 +123,5 @@ class HeadReader:
         return read
 
     def forget(self) -> None:
-        """Keep nothing of a head that is coming: it is refused."""
+        """Drop a partial head: it is refused."""
         self._partial = None

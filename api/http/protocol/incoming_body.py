@@ -1,7 +1,8 @@
-"""The body of a request that is at work, between the connection that it comes on and its handler.
+"""The body of a request that is at work, between its connection and its handler.
 
-It holds what has come and was not received yet. The connection is asked to read no more while that
-is much, so a body takes little memory however long it is, unless its handler collects it.
+It holds the bytes that have arrived and that the handler has not received. While these are many,
+the connection does not read, so a body takes little memory however long it is, unless its handler
+collects it.
 """
 
 import asyncio
@@ -15,23 +16,23 @@ _HELD_BYTES_MAX = 64 * 1024
 
 
 class BodySource(Protocol):
-    """The connection that a body comes on."""
+    """The connection on which a body arrives."""
 
     def pause_reading(self) -> None:
-        """Read no more for now."""
+        """Stop reading for now."""
         ...
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Continue reading."""
         ...
 
     def write_continue(self) -> None:
-        """Tell the client to send the body."""
+        """Ask the client to send the body."""
         ...
 
 
 class IncomingBody:
-    """A body of which at least a part is still to come."""
+    """A body of which at least a part has not arrived."""
 
     __slots__ = (
         "_arrived",
@@ -48,7 +49,7 @@ class IncomingBody:
     def __init__(
         self, framing: Framing, part: bytes, source: BodySource, *, expected: bool
     ) -> None:
-        """Begin with `part`; `expected` says whether the client waits to be told to send it."""
+        """Begin with `part`; `expected` says whether the client waits for `100 Continue`."""
         self._framing = framing
         self._source = source
         self._arrived = [part] if part else []
@@ -61,43 +62,43 @@ class IncomingBody:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of it has come."""
+        """Whether all of it has arrived."""
         return self._framing.is_done
 
     @property
     def is_received(self) -> bool:
-        """Whether all of it has come and was received."""
+        """Whether all of it has arrived, and the handler has received it."""
         return self._framing.is_done and not self._arrived
 
     def feed(self, data: bytes) -> bytes:
-        """Take in what has come; return what comes behind the body.
+        """Add arrived bytes; return those after the body.
 
         Raises `InvalidRequest` (malformed_request).
         """
-        part, behind = self._framing.feed(data)
+        part, rest = self._framing.feed(data)
         if part and not self._is_unwanted:
             self._arrived.append(part)
             self._bytes += len(part)
             if self._bytes > _HELD_BYTES_MAX:
                 self._source.pause_reading()
         self._wake()
-        return behind
+        return rest
 
     def fail(self, error: InvalidRequest) -> None:
-        """Have whoever receives it get an error like this one.
+        """Raise a new error like this one in the receiver.
 
-        It is raised anew: one that is kept would keep the stack that it is raised in.
+        An error that is kept would keep the stack in which it is raised.
         """
         self._refusal = error.problem.code, error.detail
         self._wake()
 
     def lose(self) -> None:
-        """Take note that the client is gone."""
+        """Record that the client is gone."""
         self._is_lost = True
         self._wake()
 
     def discard(self) -> None:
-        """Keep nothing of it: nobody receives it."""
+        """Drop the body: nobody receives it."""
         self._is_unwanted = True
         self._arrived = []
         self._source.resume_reading()
@@ -108,7 +109,7 @@ class IncomingBody:
             waiter.set_result(None)
 
     async def receive(self) -> bytes | None:
-        """Return the next part of the body, nothing behind its end; None if the client is gone.
+        """Return the next part of the body, empty after its end; None if the client is gone.
 
         Raises `InvalidRequest` (body_too_slow, malformed_request).
         """

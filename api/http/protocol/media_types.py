@@ -1,7 +1,7 @@
-"""The formats of bodies, as the headers say them: of a request's, and of what the client takes.
+"""The formats of bodies in headers: the request's, and those that the client accepts.
 
-A value is parsed in time linear in its length. Clients repeat themselves, so what short values say
-is kept; long ones are parsed each time.
+A value is parsed in time linear in its length. Clients repeat themselves, so the results of short
+values are cached; long ones are parsed each time.
 """
 
 import re
@@ -28,7 +28,7 @@ ArrowDecoder = Callable[[bytes, int], list[bytes]]
 
 T = TypeVar("T")
 KEPT_BYTES_MAX = 512
-"""The most bytes of a value whose result is kept."""
+"""The most bytes of a value whose result is cached."""
 _VALUES_KEPT = 256
 _PARTS = re.compile(r'(?:[^;"]++|"(?:[^"\\]|\\.)*+"?)++', re.DOTALL)
 """A part between semicolons. A semicolon within quotes does not end a part."""
@@ -36,7 +36,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def kept(parse: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """Return `parse`, which keeps what it returned for values that are short."""
+    """Return `parse` with a cache of its results for short values."""
     of_short = lru_cache(_VALUES_KEPT)(parse)
 
     @wraps(parse)
@@ -52,11 +52,11 @@ class MediaType(NamedTuple):
     name: str
     """In lower case: `application/json`."""
     parameters: Mapping[str, str]
-    """By names in lower case; of several with one name, the first."""
+    """By names in lower case; the first one of each name."""
 
 
 def media_type_of(value: str) -> MediaType:
-    """Return the media type that a Content-Type is, or an item of an Accept."""
+    """Return the media type of a Content-Type, or of an item of an Accept."""
     name, _, rest = value.partition(";")
     parameters: dict[str, str] = {}
     for part in _PARTS.findall(rest) if '"' in rest else rest.split(";"):
@@ -67,7 +67,7 @@ def media_type_of(value: str) -> MediaType:
 
 
 def media_types_of(accept: bytes) -> Iterator[MediaType]:
-    """Give the items of an Accept."""
+    """Yield the items of an Accept."""
     return (media_type_of(item) for item in accept.decode("latin-1").split(",") if item.strip())
 
 
@@ -103,7 +103,7 @@ def format_of(content_type: bytes) -> BodyFormat:
 
 
 def check_only_json(headers: Mapping[bytes, bytes], body: bytes | None) -> None:
-    """Raise `InvalidRequest` on headers that do not take and give JSON: `Exchange`'s."""
+    """Raise `InvalidRequest` unless headers send and accept JSON; see `Exchange`."""
     content_type, accept = headers.get(b"content-type"), headers.get(b"accept")
     if accept is not None:
         _check_takes_json(accept)
@@ -130,15 +130,15 @@ def _check_takes_json(accept: bytes) -> None:
 def check_json(content_type: bytes) -> None:
     """Raise `InvalidRequest` (unsupported_content_type) on a type that is neither JSON nor a form.
 
-    Java's HttpURLConnection and curl say "form" of each body of which they are told nothing.
+    "Form" is the default type of Java's HttpURLConnection and of curl.
     """
     if content_type:
         check_type(content_type, _JSON_OR_FORM)
 
 
-def check_type(content_type: bytes, taken: Collection[str]) -> None:
-    """Raise `InvalidRequest` (unsupported_content_type) on a type that is not `taken`."""
-    if _name_of(content_type) not in taken:
+def check_type(content_type: bytes, accepted: Collection[str]) -> None:
+    """Raise `InvalidRequest` (unsupported_content_type) on a type that is not `accepted`."""
+    if _name_of(content_type) not in accepted:
         raise _unsupported(content_type)
 
 
@@ -150,31 +150,31 @@ def _shown(value: bytes) -> str:
     return shortened(value.decode("latin-1"), _HEADER_CHARS_SHOWN)
 
 
-def best_type_of(accept: bytes, given: Sequence[str]) -> str:
-    """Return which of the types `given` an Accept likes best; of equals, the first.
+def best_type_of(accept: bytes, offered: Sequence[str]) -> str:
+    """Return the type of `offered` that an Accept prefers; of equals, the first.
 
     Raises `InvalidRequest` (not_acceptable).
     """
-    wanted = list(media_types_of(accept))
-    liked = {each: _liked(each, wanted) for each in given}
-    best = max(given, key=lambda each: liked[each])
-    if not liked[best] and wanted:
-        raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=" or ".join(given))
+    accepted = list(media_types_of(accept))
+    quality = {name: _quality_of(name, accepted) for name in offered}
+    best = max(offered, key=lambda name: quality[name])
+    if not quality[best] and accepted:
+        raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=" or ".join(offered))
     return best
 
 
-def _liked(given: str, wanted: Sequence[MediaType]) -> float:
-    """Return how much a type is liked: as the item says that names it most closely."""
-    main = given.partition("/")[0]
-    for name in (given, f"{main}/*", "*/*"):
-        named = [item for item in wanted if item.name == name]
+def _quality_of(offered: str, accepted: Sequence[MediaType]) -> float:
+    """Return the quality of a type, from the most specific item that matches it."""
+    main = offered.partition("/")[0]
+    for name in (offered, f"{main}/*", "*/*"):
+        named = [item for item in accepted if item.name == name]
         if named:
             return max(_quality(item.parameters) for item in named)
     return 0.0
 
 
 def _quality(parameters: Mapping[str, str]) -> float:
-    """Return how much an item of a field that lists what a client takes is liked; 0: not at all."""
+    """Return the quality of an item of an Accept field; 0 if it is not acceptable."""
     try:
         return float(parameters.get("q", "1"))
     except ValueError:
@@ -182,10 +182,10 @@ def _quality(parameters: Mapping[str, str]) -> float:
 
 
 def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
-    """Return the format that Accept asks a poll's answer in: Arrow, or else that of the body.
+    """Return the format of a poll's answer: Arrow if Accept requests it, else that of the body.
 
-    Raises `InvalidRequest` (not_acceptable) if it is Arrow, and that is not installed, or is not
-    known in that version.
+    Raises `InvalidRequest` (not_acceptable) if it is Arrow, and Arrow is not installed, or the
+    version is unknown.
     """
     version = _arrow_version(accept)
     if version is None:
@@ -200,13 +200,13 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
 
 
 def has_arrow() -> bool:
-    """Whether messages may travel as Arrow, without loading it."""
+    """Whether Arrow is available for messages, without loading it."""
     return find_spec("pyarrow") is not None
 
 
 @kept
 def wants_decoded(accept: bytes) -> bool:
-    """Whether an Accept asks for JSON of what messages say by their schemas."""
+    """Whether an Accept requests JSON of the values, decoded by their schemas."""
     for media_type, parameters in media_types_of(accept):
         if media_type == JSON.content_type and parameters.get("decode", "").lower() == "true":
             return _quality(parameters) != 0
@@ -214,9 +214,9 @@ def wants_decoded(accept: bytes) -> bool:
 
 
 def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
-    """Return what decodes messages from Arrow, where a Content-Type names that.
+    """Return the decoder of messages if a Content-Type names Arrow.
 
-    Raises `InvalidRequest` (unsupported_content_type) where it is not installed.
+    Raises `InvalidRequest` (unsupported_content_type) if it is not installed.
     """
     if _name_of(content_type) != ARROW_TYPE:
         return None
@@ -231,7 +231,7 @@ def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
 
 @kept
 def _arrow_version(accept: bytes) -> str | None:
-    """Return the version of Arrow's streams that an Accept asks for; None for other types."""
+    """Return the version of Arrow's streams that an Accept requests; None for other types."""
     for media_type, parameters in media_types_of(accept):
         if media_type == ARROW_TYPE and _quality(parameters) != 0:
             return parameters.get("version", _ARROW_VERSION)
@@ -239,7 +239,7 @@ def _arrow_version(accept: bytes) -> str | None:
 
 
 def is_gzip(content_encoding: bytes) -> bool:
-    """Whether a Content-Encoding says gzip, not none. Raises `InvalidRequest` on any other."""
+    """Whether a Content-Encoding is gzip or none. Raises `InvalidRequest` on any other."""
     encoding = content_encoding.strip().lower()
     if encoding in (b"gzip", b"x-gzip"):
         return True

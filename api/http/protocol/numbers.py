@@ -1,4 +1,4 @@
-"""Whole numbers from outside: the one place that turns digits of a request into an int.
+"""Whole numbers in requests: the only place that converts digits of a request to an int.
 
 `int` takes time that grows with the square of the digits, and refuses more than 4,300 with an error
 that no caller expects. So the digits are counted first.
@@ -10,7 +10,7 @@ _DIGITS_MAX = len(str(INT64_MAX))
 
 
 def whole_number(text: str, most: int = INT64_MAX) -> int | None:
-    """Return the number that decimal digits are; None if they are not, or if it is over `most`."""
+    """Return the number of a text of decimal digits; None for other texts, or if over `most`."""
     if not (len(text) <= _DIGITS_MAX and text.isascii() and text.isdecimal()):
         return None
     number = int(text)

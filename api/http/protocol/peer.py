@@ -1,6 +1,6 @@
 """The other end of a connection, as far as the connection itself shows it.
 
-Looked at once, when the connection is made; requests on it only read that.
+It is determined once, when the connection is made; requests only read it.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ class Peer:
     address: str
     """Its IP address; empty if the transport does not know it."""
     certificate_principal: str | None
-    """Whom its certificate names, which TLS has verified; None if it showed none that names one."""
+    """The principal that its verified certificate names; None if there is none."""
     scheme: str = "http"
-    """How its URL begins."""
+    """The scheme of its URL."""
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:
-    """Return the other end of a connection that is made."""
+    """Return the other end of an established connection."""
     name = transport.get_extra_info("peername")
     address = str(name[0]) if isinstance(name, tuple) and name else ""
     certificate = transport.get_extra_info("peercert")

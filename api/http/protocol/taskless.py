@@ -1,8 +1,8 @@
 """Runs coroutines without a task up to their second await.
 
-Most requests wait once, for a flush or for a read. Their task would cost more than the rest of
-their work. Before its second await the coroutine has no task, unless the first is `sleep(0)`. So
-until then do not use timeouts or `current_task`; in tests that fails (`tests/taskless_guard.py`).
+Most requests wait once, for a flush or for a read. A task would cost more than the rest of their
+work. Before its second await the coroutine has no task, unless the first is `sleep(0)`. So it must
+not use timeouts or `current_task` until then; tests fail if it does (`tests/taskless_guard.py`).
 The first await must be a future or `sleep(0)`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class TasklessCall:
-    """A coroutine that runs up to its second wait at once, and from there on in a task."""
+    """A coroutine that runs without a task up to its second wait, and then in a task."""
 
     __slots__ = ("_awaited", "_calls", "_loop", "_running", "_tasks")
 
@@ -24,7 +24,7 @@ class TasklessCall:
         tasks: "set[asyncio.Task[None]]",
         calls: "set[TasklessCall]",
     ) -> None:
-        """Be among `calls` while it waits without a task, and its task among `tasks`."""
+        """Join `calls` while it waits without a task; its task joins `tasks`."""
         self._running = running
         self._loop = loop
         self._tasks = tasks
@@ -33,21 +33,21 @@ class TasklessCall:
         """The awaited future; None for a turn of the loop."""
 
     def start(self) -> None:
-        """Run it up to where it waits first, and have it go on from there."""
+        """Run it up to its first wait, and schedule the rest."""
         if not self._waits():
             return
         awaited = self._awaited
         if awaited is None:
             self._leave()
         else:
-            awaited._asyncio_future_blocking = False  # noqa: SLF001  as a task that heard of it
+            awaited._asyncio_future_blocking = False  # noqa: SLF001  as a task does
             awaited.add_done_callback(self._go_on)
             self._calls.add(self)
 
     def take_task(self) -> None:
-        """Have a task already now, by which it can be waited for and cancelled.
+        """Create its task now, so that it can be waited for and cancelled.
 
-        Where it is to go on in the next turn of the loop, it does so first.
+        If it is to continue in the next turn of the loop, it does so first.
         """
         if self._awaited.remove_done_callback(self._go_on):
             self._calls.discard(self)
@@ -59,7 +59,7 @@ class TasklessCall:
             self._leave()
 
     def _waits(self) -> bool:
-        """Run it up to where it waits; return whether it does, or has ended."""
+        """Run it up to its next wait; return whether it waits, and has not ended."""
         try:
             self._awaited = self._running.send(None)
         except StopIteration:
@@ -79,12 +79,12 @@ async def _finish(running: Coroutine[Any, Any, None], awaited: Any) -> None:
 @coroutine
 def _rest(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
     if awaited is not None:
-        awaited._asyncio_future_blocking = True  # noqa: SLF001  how a task knows what it awaits
+        awaited._asyncio_future_blocking = True  # noqa: SLF001  a task requires it
     while True:
         thrown: BaseException | None = None
         try:
             yield awaited
-        except BaseException as error:  # it is the coroutine's, whatever it is
+        except BaseException as error:  # the coroutine raised it, whatever it is
             thrown = error
         try:
             awaited = running.send(None) if thrown is None else running.throw(thrown)

@@ -77,7 +77,7 @@ class SharingServer:
     def hear(self, shard: int, leader: "SharingServer | None") -> None:
         """Know who leads a shard."""
         address = None if leader is None else leader.url
-        self.routing.heard(shard, address, "")
+        self.routing.set_leader(shard, address, "")
         asked = None
         if address is not None:
             asked = RemoteServices(address, timeout_s=5, retry_for_s=0, compress=False, shard=shard)

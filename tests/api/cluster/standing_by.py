@@ -74,7 +74,7 @@ class Following:
 
     def hear(self, address: str) -> None:
         """Know who leads."""
-        self.routing.heard(0, address, "")
+        self.routing.set_leader(0, address, "")
         asked = RemoteServices(address, timeout_s=5, retry_for_s=0, compress=False)
         self._asked.append(asked)
         self.services.places.set_remote(0, asked, asked)

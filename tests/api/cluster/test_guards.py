@@ -34,7 +34,7 @@ async def what_was_sent_is_sent_once() -> None:
         asked.append(await talk.request())
 
     async with sharing(1) as [server], peer_that(take) as peer:
-        server.routing.heard(1, peer.url, "")
+        server.routing.set_leader(1, peer.url, "")
         assert code_of(await publish(server, "n1")) == (504, "outcome_unknown")
         assert (
             'tms_forwarded_total{outcome="broken"} 1.0' in (await server.http.get("/metrics")).text

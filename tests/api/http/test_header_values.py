@@ -20,7 +20,7 @@ from api.http.protocol.media_types import (
     takes_gzip,
     wants_decoded,
 )
-from api.registry.requests import TYPES_TAKEN, best_type
+from api.registry.requests import REQUEST_TYPES, best_type
 from tms.core.errors import InvalidRequest
 from tms.wire.json_bodies import JSON
 
@@ -70,7 +70,7 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
     takes_gzip,
     lambda value: answer_format_of(value, JSON),
     best_type,
-    lambda value: check_type(value, TYPES_TAKEN),
+    lambda value: check_type(value, REQUEST_TYPES),
 )
 
 

@@ -10,7 +10,7 @@ from api.http.errors import answer_of
 from api.http.protocol.media_types import check_type
 from api.http.router import Route, Router
 from api.registry.errors import refusal_of
-from api.registry.requests import TYPES_TAKEN, best_type
+from api.registry.requests import REQUEST_TYPES, best_type
 from tests.api.security.hostile import KINDS, SECRET, hostile, is_linear
 from tms.core.errors import TmsError, error_of
 from tms.core.errors.catalogue import CATALOGUE
@@ -50,7 +50,7 @@ REFUSING: dict[str, Callable[[str], object]] = {
     "query": _names,
     "principal": lambda text: checked_identity(text, [text]),
     "scope": check_scope,
-    "content type": lambda text: check_type(text.encode(), TYPES_TAKEN),
+    "content type": lambda text: check_type(text.encode(), REQUEST_TYPES),
     "accept": lambda text: best_type(text.encode()),
 }
 

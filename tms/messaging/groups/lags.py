@@ -21,7 +21,7 @@ from tms.core.values.table_rows import StoredPosition
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.hindrances import hindrances_of
 from tms.messaging.groups.loaded import HeldGroup, LoadedGroups
-from tms.messaging.lags import Lag, SubscriptionLags, told
+from tms.messaging.lags import Lag, SubscriptionLags, reader_lag
 from tms.messaging.store_runtime import StoreRuntime
 
 SECONDS_MAX = 0.5
@@ -56,7 +56,7 @@ class GroupLags:
         now_ms = self._clock.expiry_ms()
         return [
             replace(
-                told(each.stored.position, each.lag, now_ms),
+                reader_lag(each.stored.position, each.lag, now_ms),
                 messages=each.lag.messages + each.opened,
                 open=each.opened,
                 hindrances=each.hindrances,

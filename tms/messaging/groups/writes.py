@@ -107,7 +107,7 @@ class GroupChange(PositionsWrite):
         settings = replace(current.settings, **self._changes)
         changed = replace(current, settings=settings, version=current.version + 1)
         positions.current[name] = self._changed = changed
-        self._versions.known(changed.version)
+        self._versions.record(changed.version)
         self._table.put(batch, positions.state.prefix, changed)
 
     def on_durable(self) -> None:
@@ -152,7 +152,7 @@ class GroupDeletion(PositionsWrite):
         del positions.current[group.name]
         # A group made again has numbers above all rows of this one.
         self._last_number = max(now.version + 1, group.log.next_number)
-        self._versions.known(self._last_number)
+        self._versions.record(self._last_number)
         if self._mark is not None:
             self._mark.cover(batch, self._last_number)
         self._table.delete(batch, positions.state.prefix, now)

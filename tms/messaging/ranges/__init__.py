@@ -1,1 +1,1 @@
-"""Ranges of topics: where they end, how they are split, and what was there before a restart."""
+"""Ranges of topics: their ends, their splitting, and the entries from before a restart."""

@@ -1,10 +1,10 @@
-"""Finds entries of transactions that were in progress when this process began.
+"""Finds entries of transactions that were in progress when this process started.
 
-What is published is noted in memory (`tms.messaging.unfinished_publications`), so a restart forgets
-where those transactions have published. A search finds it in the Message table. It begins at the
-least time that their entries can have, and reads a bounded number of pages at a time, once for
-each topic. Before the place that it has reached there is no such entry. It ends soon after a
-restart, and is not needed any more when the last of those transactions has ended.
+Publications are recorded in memory (`tms.messaging.unfinished_publications`), so a restart forgets
+where those transactions have published. A search of the Message table finds out. It begins at the
+earliest time that their entries can have, and reads a bounded number of pages at a time, once for
+each topic. No such entry exists before the place that it has reached. It ends soon after a restart,
+and is no longer needed when the last of those transactions has ended.
 
 Used from the event loop's thread alone.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
 PAGES_AT_ONCE = 64
-"""Pages read for one caller at most, of all topics together."""
+"""The most pages read for one caller, over all topics."""
 PAGE_ROWS = 10_000
 PAGE_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
 class _Search:
-    """Before `position` there is no entry looked for; from `stop` on all are noted in memory."""
+    """No matching entry exists before `position`; from `stop` on all are recorded in memory."""
 
     position: bytes
     stop: bytes
@@ -56,11 +56,11 @@ class EntriesBeforeRestart:
         references: bool,
         pages: int,
     ) -> tuple[bytes | None, int]:
-        """Return the key before which a topic has no entry under `pointers`, or None: it has none.
+        """Return a key before which a topic has no entry under `pointers`, None if it has none.
 
-        None of theirs is of an earlier time than `from_ms`, in ms since 1970. `references`: look
-        for references alone. At most `pages` are read; the second value is how
-        many. `pointers` may only become fewer from one call to the next.
+        The second value is the number of pages read, at most `pages`. No entry under `pointers` is
+        before `from_ms`, in ms since 1970. With `references`, only references count. From one call
+        to the next, `pointers` may only lose elements.
         """
         name = (state.prefix, references)
         search = self._searches.get(name)
@@ -92,7 +92,7 @@ class EntriesBeforeRestart:
 def _first_of(entries: Entries, pointers: Collection[int], *, references: bool) -> bytes | None:
     """Return the key of the first entry under one of `pointers`."""
     if references:
-        # What was stored under a pointer can grow also where its reference is rolled back.
+        # More can be stored under a pointer even after its reference was rolled back.
         indexes = [i for i in sorted(entries.references) if abs(_pointer(entries, i)) in pointers]
         return entries.key(indexes[0]) if indexes else None
     for index, pointer in enumerate(entries.pointers or ()):

@@ -1,13 +1,13 @@
-"""Ranges of topics (`ranges.Ranges`), told from keys: messages are not read for them.
+"""Ranges of topics (`ranges.Ranges`), computed from keys: messages are not read for them.
 
 Why nothing is ever added below an end:
-1. Keys ascend, so what comes is above all durable entries (`TopicState.end`).
-2. An end before the first entry of any transaction in progress has only what is decided.
-3. What a reference stands for can grow as long as its transaction takes writes. So a reader of all
-   messages is held back at such a reference too.
+1. Keys ascend, so new entries are above all durable ones (`TopicState.end`).
+2. Below the first entry of any transaction in progress, every entry is decided.
+3. Messages can be added to a reference as long as its transaction accepts writes. So a reader of
+   all messages is held back at such a reference too.
 
-Where transactions are managed elsewhere, the third cannot be told: there a reference counts as soon
-as it is published. Used from the event loop's thread alone.
+If transactions are managed elsewhere, the third is not known: there a reference counts as soon as
+it is published. Used from the event loop's thread alone.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -44,7 +44,7 @@ from tms.messaging.unfinished_publications import Generation
 from tms.transactions.journal import TransactionJournal
 
 _LOOKED_UP_AT_ONCE = 256
-"""First keys looked up in the table in one go: others get their turn between."""
+"""First keys looked up in the table at a time, so that other calls get their turn in between."""
 _PAGE_MESSAGES = 10_000
 
 ReadPage = Callable[..., Awaitable[Page]]
@@ -57,7 +57,7 @@ class RangeService:
     def __init__(
         self, engine: StoreRuntime, transactions: TransactionJournal | None, page: ReadPage
     ) -> None:
-        """Read by `page`; write pointers are those of `transactions`, or another manager's."""
+        """Read with `page`; write pointers are those of `transactions`, or another manager's."""
         self._tables = engine.tables
         self._threads = engine.threads
         self._clock = engine.clock
@@ -70,13 +70,13 @@ class RangeService:
     async def ranges(
         self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
     ) -> TopicRanges:
-        """Return what there is of each topic."""
+        """Return the range of each topic, None for one that does not exist."""
         if isolation is Isolation.COMMITTED and self._transactions is None:
             raise TransactionsElsewhere
         check_topics_count(len(topic_ids))
         states = {topic_id: await self._state(topic_id) for topic_id in topic_ids}
         found = {topic_id: state for topic_id, state in states.items() if state is not None}
-        # Before what is in progress is looked at: what begins after that publishes above them.
+        # Read before the transactions in progress: those that start later publish above them.
         ends = {topic_id: state.end for topic_id, state in found.items()}
         await self._hold_back(ends, found, isolation)
         now_ms = self._clock.now_ms()
@@ -138,7 +138,7 @@ class RangeService:
     async def _first_keys(
         self, states: Mapping[TopicId, TopicState], expiry_ms: int
     ) -> dict[TopicId, bytes | None]:
-        """Return the keys of the first entries that have not expired, None where there is none."""
+        """Return the key of each topic's first entry that has not expired, None without one."""
         first: dict[TopicId, bytes | None] = {}
         in_table: list[tuple[TopicId, bytes, bytes]] = []
         for topic_id, state in states.items():
@@ -190,7 +190,7 @@ class RangeService:
         payload_bytes: int | None = None,
         isolation: Isolation = Isolation.COMMITTED,
     ) -> Reach:
-        """Return the furthest end, at most `end`, that so many messages and bytes reach."""
+        """Return the furthest end, at most `end`, within that number of messages and bytes."""
         check_range(start, end)
         check_count("messages", messages)
         check_count("bytes", payload_bytes)

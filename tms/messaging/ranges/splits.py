@@ -1,17 +1,17 @@
 """Splits a range of a topic into parts of about equal size, without reading its messages.
 
 The sources of sizes, and their use:
-1. Of what is in the cache, each block's, and where references are.
-2. Of what is in the table alone, the store's estimates, between any two keys. Keys that quarter
-   the parts are found by bisection. Where there are payloads in the Payload table, and so little
-   besides that it is read at once, the references are looked for.
-3. Of what a reference stands for, the store's estimate, or what this process has stored itself,
-   whichever is more. A long one is split within.
-4. Where all that gives fewer pieces than parts, and there is little, the messages themselves.
-Where the store tells nothing (HBase), parts are of equal time.
+1. For entries in the cache, the sizes of the blocks, and the places of references.
+2. For entries only in the table, the store's estimates between any two keys. Bisection finds keys
+   that quarter the parts. If the Payload table has payloads, and the entries are so few that they
+   can be read at once, they are read to find the references.
+3. For a reference's stored messages, the store's estimate, or the size that this process has stored
+   itself, whichever is more. A large one is split within.
+4. If all that gives fewer pieces than parts, and the range is small, the messages themselves.
+If the store reports no sizes (HBase), parts cover equal times.
 
 `Splitting` is used in two steps in a read thread, because it blocks; between them the event loop's
-thread adds what it knows of the pointers that were found. All else here is pure.
+thread adds what it knows about the write pointers of the pieces. Everything else here is pure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,11 +44,11 @@ _LAST_KEY = LAST_ID[:KEY_BYTES]
 
 
 class SplittingStopped(Exception):
-    """Raised in the thread that splits: nobody waits for the parts any more."""
+    """Raised in the thread that splits: the caller no longer waits for the parts."""
 
 
 class _Placed(NamedTuple):
-    """So many bytes from a position on."""
+    """A number of bytes from a position on."""
 
     position: bytes
     size_bytes: int
@@ -64,16 +64,16 @@ class Splitting:
     end: bytes
     parts: int
     stopped: Event = field(default_factory=Event)
-    """Set it to end the work in the thread, which then raises `SplittingStopped`."""
+    """Setting it ends the work in the thread, which then raises `SplittingStopped`."""
 
     def _check(self) -> None:
         if self.stopped.is_set():
             raise SplittingStopped
 
     def pieces(self, floor: bytes, recent: Iterable[Piece]) -> list[Piece] | None:
-        """Return the range in pieces, None where the store tells no sizes. Blocks.
+        """Return the range in pieces, None if the store reports no sizes. Blocks.
 
-        `recent` are those from the key `floor` on.
+        `recent` are the pieces from the key `floor` on.
         """
         first_key = self.tables.messages.first_key(self.prefix, self.start[:KEY_BYTES])
         stop_key = _after(self.end)
@@ -83,7 +83,7 @@ class Splitting:
         return None if older is None else [*older, *(p for p in recent if p.key < stop_key)]
 
     def _older(self, first_key: bytes, stop_key: bytes) -> list[Piece] | None:
-        """Return the pieces that are in the table alone, None where the store tells no sizes."""
+        """Return the pieces that are only in the table, None if the store reports no sizes."""
         if first_key >= stop_key:
             return []
         messages = self.tables.messages
@@ -103,7 +103,7 @@ class Splitting:
         return list(_bisected(first_key, stop_key, size_to, total, count))
 
     def _read(self, first_key: bytes, stop_key: bytes) -> list[Piece] | None:
-        """Return the entries in pieces, each reference as one; None where they are too many."""
+        """Return the entries in pieces, each reference as one; None if there are too many."""
         pieces: list[Piece] = []
         rows = size = 0
         next_key: bytes | None = first_key
@@ -126,7 +126,7 @@ class Splitting:
     def splits(
         self, pieces: Sequence[Piece] | None, noted: Mapping[int, Sequence[StoredRun]]
     ) -> list[Split]:
-        """Return the parts. Blocks. `noted` has what is known of the pieces' pointers in memory."""
+        """Return the parts. Blocks. `noted` has the runs that memory knows, by write pointer."""
         if pieces is None:
             return _grouped(self._by_time(), self.start, self.end, self.parts)
         sized = [self._with_stored(piece, noted) for piece in pieces]
@@ -165,7 +165,7 @@ class Splitting:
         return placed
 
     def _blocks(self) -> Iterator[MessageBlock]:
-        """Give the messages of the range, those that references stand for in their place."""
+        """Yield the messages of the range, with stored ones in place of their references."""
         next_key: bytes | None = self.start[:KEY_BYTES]
         while next_key is not None:
             self._check()
@@ -211,14 +211,14 @@ class Splitting:
         pointer = piece.write_pointer
         if pointer is None:
             return piece
-        told = self.tables.payloads.size_bytes(self.prefix, pointer, NO_PAYLOAD_KEY, _LAST_KEY)
-        known = sum(run.size_bytes for run in noted.get(pointer, ()))
-        return piece._replace(size_bytes=max(told, known))
+        estimated = self.tables.payloads.size_bytes(self.prefix, pointer, NO_PAYLOAD_KEY, _LAST_KEY)
+        recorded = sum(run.size_bytes for run in noted.get(pointer, ()))
+        return piece._replace(size_bytes=max(estimated, recorded))
 
     def _runs(
         self, write_pointer: int, size: int, noted: Sequence[StoredRun]
     ) -> Sequence[StoredRun]:
-        """Return what a reference stands for in runs by their keys in the Payload table."""
+        """Return a reference's stored messages in runs, by their keys in the Payload table."""
         if size == sum(run.size_bytes for run in noted):
             return noted
         payloads, prefix = self.tables.payloads, self.prefix
@@ -238,7 +238,7 @@ class Splitting:
 
 
 def _runs_of(block: MessageBlock, step: int) -> Iterator[_Placed]:
-    """Give runs of `step` messages by the id of the first."""
+    """Yield runs of `step` messages by the id of the first."""
     ends = block.payload_spans()[1]
     for first in range(0, block.count, step):
         at = ends[first - 1] if first else 0
@@ -267,23 +267,23 @@ def _pieces_of(entries: Entries) -> Iterator[Piece]:
 def _bisected(
     first_key: bytes, stop_key: bytes, size_to: Callable[[bytes], int], total: int, count: int
 ) -> Iterator[Piece]:
-    """Give `count` pieces of about equal size between the keys, by a size that ascends."""
+    """Yield `count` pieces of about equal size between the keys; `size_to` ascends."""
     low, high = int.from_bytes(first_key), int.from_bytes(stop_key)
     before, size_before = low, 0
     for number in range(1, count + 1):
-        wanted = total * number // count
-        at = _first_at(wanted, before, high, size_to) if number < count else high
+        size = total * number // count
+        at = _first_at(size, before, high, size_to) if number < count else high
         size = size_to(_key(at))
         if at > before:
             yield Piece(_key(before), size - size_before)
             before, size_before = at, size
 
 
-def _first_at(wanted: int, low: int, high: int, size_to: Callable[[bytes], int]) -> int:
-    """Return the first key, as a number, up to which there are `wanted` bytes, or `high`."""
+def _first_at(size: int, low: int, high: int, size_to: Callable[[bytes], int]) -> int:
+    """Return the first key, as a number, up to which there are `size` bytes, or `high`."""
     while low < high:
         middle = (low + high) // 2
-        if size_to(_key(middle)) < wanted:
+        if size_to(_key(middle)) < size:
             low = middle + 1
         else:
             high = middle
@@ -295,7 +295,7 @@ def _key(number: int) -> bytes:
 
 
 def _within(placed: Sequence[_Placed], start: bytes, end: bytes) -> Iterator[_Placed]:
-    """Give what of it is in the range; what reaches into it from before counts from its start."""
+    """Yield the part within the range; a piece that begins before it counts from its start."""
     for index, piece in enumerate(placed):
         next_position = placed[index + 1].position if index + 1 < len(placed) else end
         if next_position > start and piece.position < end:
@@ -309,7 +309,7 @@ def _grouped(placed: Sequence[_Placed], start: bytes, end: bytes, parts: int) ->
     sizes: list[int] = []
     before, number = 0, -1
     for index, piece in enumerate(placed):
-        # By size; by number, where no size is known.
+        # By size, or by number if no size is known.
         middle, whole = (before + piece.size_bytes // 2, total) if total else (index, len(placed))
         share = min(parts - 1, middle * parts // whole)
         if share > number:

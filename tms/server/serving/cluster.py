@@ -215,7 +215,7 @@ class _Turns:
     def heard(self, number: int, address: str | None, boot: str) -> None:
         """Direct requests for a shard to another leader, or to none."""
         other = None if address == self.joined.presence.instance.address else address
-        self.routing.heard(number, other, boot)
+        self.routing.set_leader(number, other, boot)
         self.ways.heard(number, other, boot)
 
 
