@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tms.core.values.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.values.owners import OwnerInfo
     from tms.core.values.ranges import Reach, Split, TopicRange
+    from tms.core.values.schedules import ScheduledMessage
     from tms.core.values.schema_contracts import (
         RuleKind,
         RuleMode,
@@ -157,6 +158,8 @@ __all__ = [
     "RuleKind",
     "RuleMode",
     "RulesUnavailable",
+    "ScheduledMessage",
+    "ScheduledNotFound",
     "SchemaMetadata",
     "SchemaReference",
     "SchemaRefused",

@@ -37,6 +37,7 @@ from tms.messaging.groups.service import GroupService
 from tms.messaging.joint_publications import StoredPublications
 from tms.messaging.mark import MarkTimer, StoreMark
 from tms.messaging.ranges.service import RangeService
+from tms.messaging.schedules.service import ScheduleService
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
@@ -111,6 +112,7 @@ class Shard:
     messaging: Service
     subscriptions: SubscriptionService
     groups: GroupService
+    schedules: ScheduleService
     own_transactions: TransactionService | None
     """The transactions that are managed here; None where they are managed elsewhere."""
     transactions: AsyncTransactions
@@ -206,7 +208,7 @@ async def open_shard(
         )
         last_first.push_async_callback(engine.close)
         services = _services(engine, process, recover, recovered)
-        messaging, _, groups, transactions = services
+        messaging, _, groups, schedules, transactions = services
         if transactions is not None:
             last_first.push_async_callback(transactions.close)
         last_first.push_async_callback(engine.writer.close)
@@ -216,6 +218,8 @@ async def open_shard(
             )
             last_first.push_async_callback(timer.close)
         last_first.push_async_callback(groups.close)
+        last_first.push_async_callback(schedules.close)
+        schedules.start()
         last_first.push_async_callback(messaging.rollbacks.finish)
         cleanup = inspection = None
         if upkeep is not None:
@@ -243,7 +247,7 @@ def carriers_of(
 
 def _services(
     engine: StoreRuntime, process: Process, recover: Recover, recovered: RecoveredState | None
-) -> tuple[Service, SubscriptionService, GroupService, TransactionService | None]:
+) -> tuple[Service, SubscriptionService, GroupService, ScheduleService, TransactionService | None]:
     """Make the services; their transactions go on from what was `recovered`, if anything was."""
     journal = None
     if recovered is not None:
@@ -265,8 +269,9 @@ def _services(
     groups = GroupService(writing, topics, subscriptions, journal)
     carriers = carriers_of(writing, subscriptions, groups)
     messaging = Service(writing, topics=topics, carriers=carriers, values=process.values)
+    schedules = ScheduleService(writing, topics, messaging)
     if journal is None:
-        return messaging, subscriptions, groups, None
+        return messaging, subscriptions, groups, schedules, None
     snapshots = Snapshots(
         journal,
         writer=engine.writer,
@@ -282,7 +287,7 @@ def _services(
         carriers=carriers,
         undo=messaging.invalid_entries.invert_published if engine.tables.is_embedded else None,
     )
-    return messaging, subscriptions, groups, transactions
+    return messaging, subscriptions, groups, schedules, transactions
 
 
 def _open_mark(mark: StoreMark, tables: StoreTables, access: StoreAccess) -> None:
