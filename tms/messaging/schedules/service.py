@@ -82,9 +82,11 @@ class ScheduleService:
                     state,
                     schedule,
                     self._numbers,
-                    (payloads, size, due_ms),
-                    checked,
-                    self._schedules.changes,
+                    bodies=payloads,
+                    payload_bytes=size,
+                    due_ms=due_ms,
+                    checked=checked,
+                    changes=self._schedules.changes,
                 )
                 scheduled: Scheduled = await engine.writer.submit(write, caller)
         self._timer.look_at(topic_id, scheduled.at_ms)

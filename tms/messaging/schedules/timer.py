@@ -173,8 +173,14 @@ class ScheduleTimer:
             )
             if not page.is_empty:
                 through = page.through(closed)
-                changes = self._schedules.changes
-                write = DuePublication(self._writing, state, schedule, page, through, changes)
+                write = DuePublication(
+                    self._writing,
+                    state,
+                    schedule,
+                    page,
+                    through,
+                    changes=self._schedules.changes,
+                )
                 await self._engine.writer.submit(write, goes_on=True)
         finally:
             schedule.end_turn()

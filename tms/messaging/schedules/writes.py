@@ -54,14 +54,17 @@ class Scheduling(TopicWrite):
         state: TopicState,
         schedule: LoadedSchedule,
         numbers: Numbers,
-        rows: tuple[Sequence[bytes], int, int],
+        *,
+        bodies: Sequence[bytes],
+        payload_bytes: int,
+        due_ms: int,
         checked: TopicMetadata,
         changes: OnFlushed,
     ) -> None:
-        """Schedule `rows`: the bodies, their size, and when they are due."""
-        self._bodies, payload_bytes, self._due_ms = rows
-        size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * len(self._bodies)
+        size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * len(bodies)
         super().__init__(writing, state, size_bytes, checked)
+        self._bodies = bodies
+        self._due_ms = due_ms
         self._schedule = schedule
         self._numbers = numbers
         self._changes = changes
@@ -143,6 +146,7 @@ class DuePublication(Write):
         schedule: LoadedSchedule,
         page: SchedulePage,
         through: Place,
+        *,
         changes: OnFlushed,
     ) -> None:
         bodies_bytes = sum(len(each.body) for each in page.rows)
