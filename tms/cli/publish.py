@@ -1,8 +1,9 @@
 """`tms publish`: messages from arguments, standard input or files.
 
-Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`; or the
-ids of scheduled messages, for `tms topic scheduled cancel`; with --json the messages' ids too. How much was published is told on standard error. Each batch is
-durable, and its range printed, before the next is sent.
+Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`, or the
+ids of scheduled messages, for `tms topic scheduled cancel`; with --json the messages' ids too. How
+much was published is told on standard error. Each batch is durable, and its range printed, before
+the next is sent.
 """
 
 import os
@@ -211,7 +212,9 @@ def publish(
     delivery = _delivery_of(after_s, at)
     if delivery is not None and (if_last is not None or write_pointer is not None):
         raise typer.BadParameter("--after and --at cannot be used with --tx or --if-last")
-    report_to = partial(_Report, target, write_pointer, frames, encoding, delivery, buffer=buffer)
+    report_to = partial(
+        _Report, target, write_pointer, frames, encoding, delivery=delivery, buffer=buffer
+    )
     if form is _Form.ARGUMENTS:
         if not given and not is_tombstone and (write_pointer is None or buffer):
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
@@ -264,9 +267,9 @@ class _Report:
         write_pointer: int | None,
         frames: Frames,
         encoding: Encoding | None,
-        delivery: Delivery | None,
         topic: Topic,
         *,
+        delivery: Delivery | None,
         buffer: bool,
     ) -> None:
         self._target = target

@@ -1,4 +1,4 @@
-"""Bodies of scheduled messages, both ways: JSON alone. What is scheduled has the body of a publish."""
+"""Bodies of scheduled messages, both ways, in JSON; they are scheduled by that of a publish."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any

@@ -44,7 +44,7 @@ class Publishing(NamedTuple):
 
 
 def delivery_of(at: int | datetime | None, after: Duration | None) -> Delivery:
-    """Return when to publish. Raises `ValueError` unless one of both is given, and as `id_or_ms`."""
+    """Return when to publish. Raises `ValueError` unless one is given, and as `id_or_ms`."""
     if (at is None) == (after is None):
         raise ValueError("give either at or after")
     if after is not None:
