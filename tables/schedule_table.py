@@ -30,7 +30,7 @@ from tms.core.values.frame import FramedBody
 from tms.core.values.schedules import (
     FIRST_PLACE,
     LAST_PLACE,
-    Place,
+    DuePlace,
     ScheduledRow,
     SchedulePage,
 )
@@ -60,17 +60,17 @@ class ScheduleRows:
         self.may_go_back = store.is_embedded
         """Whether no row comes late, so that a lower watermark brings none back."""
 
-    def _key(self, place: Place) -> bytes:
+    def _key(self, place: DuePlace) -> bytes:
         return self._start + _PLACE.pack(*place)
 
-    def _place(self, key: bytes) -> Place:
-        return Place(*_PLACE.unpack_from(key, len(self._start)))
+    def _place(self, key: bytes) -> DuePlace:
+        return DuePlace(*_PLACE.unpack_from(key, len(self._start)))
 
     def put(self, batch: Batch, rows: Sequence[ScheduledRow]) -> None:
         """Add to `batch` messages that wait."""
         batch.put_rows(GROUP, [(self._key(each.place), _value(each.body)) for each in rows])
 
-    def cancel(self, batch: Batch, place: Place) -> None:
+    def cancel(self, batch: Batch, place: DuePlace) -> None:
         """Add to `batch` what keeps a message from being published.
 
         Raises `StoreUnavailable` if an earlier write of it may come late; repeat it later.
@@ -82,12 +82,12 @@ class ScheduleRows:
         batch.delete(GROUP, key)
         batch.require_atomic()
 
-    def go_back(self, batch: Batch, watermark: Place) -> None:
+    def go_back(self, batch: Batch, watermark: DuePlace) -> None:
         """Add to `batch` a lower watermark, after which no row is left that was published."""
         assert self.may_go_back
         batch.put(GROUP, self._watermark, _PLACE.pack(*watermark))
 
-    def publish(self, batch: Batch, page: SchedulePage, through: Place) -> None:
+    def publish(self, batch: Batch, page: SchedulePage, through: DuePlace) -> None:
         """Add to `batch` that everything up to a place is published, the rows of `page`.
 
         Raises `StoreUnavailable` if the last watermark may come late; repeat it later.
@@ -101,7 +101,7 @@ class ScheduleRows:
             batch.delete_rows(GROUP, keys)
         batch.require_atomic()
 
-    def has(self, place: Place) -> bool:
+    def has(self, place: DuePlace) -> bool:
         """Whether a message waits at a place, which is after the watermark."""
         key = self._key(place)
         if self._store.get(GROUP, key) is None:
@@ -109,14 +109,14 @@ class ScheduleRows:
         return self._store.get(GROUP, key + _CANCELLED) is None
 
     def page(
-        self, after: Place, through: Place, *, rows_max: int, bytes_max: int = 1 << 62
+        self, after: DuePlace, through: DuePlace, *, rows_max: int, bytes_max: int = 1 << 62
     ) -> SchedulePage:
         """Return what waits after a place, up to another: at least one row, if there is one.
 
         At most `rows_max`, and no more once `bytes_max` are reached. Raises `StoreCorrupt`.
         """
         rows: list[ScheduledRow] = []
-        cancelled: list[Place] = []
+        cancelled: list[DuePlace] = []
         size = 0
         # Behind a tombstone of `after` too, which does not matter any more.
         with self._store.scan(GROUP, self._key(after) + b"\x01", self._stop) as found:
@@ -137,7 +137,7 @@ class ScheduleRows:
                     size += len(value)
         return SchedulePage(rows, cancelled, None)
 
-    def count(self, after: Place, *, limit: int) -> tuple[int, Place | None]:
+    def count(self, after: DuePlace, *, limit: int) -> tuple[int, DuePlace | None]:
         """Return how many of the next `limit` rows wait, and where to go on; None at the end."""
         count, last = 0, after
         scanned = 0
@@ -150,7 +150,7 @@ class ScheduleRows:
                 last = place
         return count, last if scanned == limit else None
 
-    def sweep(self, watermark: Place) -> None:
+    def sweep(self, watermark: DuePlace) -> None:
         """Delete rows up to the watermark, which do not count; some may be left."""
         start, stop = self._start, self._key(watermark) + b"\x01"
         with self._store.scan(GROUP, start, stop, limit=_SWEPT_AT_ONCE) as found:
@@ -168,7 +168,7 @@ class StoredSchedule(NamedTuple):
     """A schedule as it is stored."""
 
     rows: ScheduleRows
-    watermark: Place
+    watermark: DuePlace
 
 
 class StoreScheduleTable:
@@ -190,7 +190,7 @@ class StoreScheduleTable:
         return StoredSchedule(ScheduleRows(self._store, topic_prefix, max(own, token)), watermark)
 
 
-def _watermark(store: Store, topic_prefix: bytes) -> tuple[int, Place]:
+def _watermark(store: Store, topic_prefix: bytes) -> tuple[int, DuePlace]:
     """Return the token and the place of the watermark that counts. Raises `StoreCorrupt`."""
     start, stop = topic_prefix + _WATERMARK, topic_prefix + _WATERMARKS_END
     with store.scan(GROUP, start, stop, reverse=True, limit=1) as found:
@@ -200,7 +200,7 @@ def _watermark(store: Store, topic_prefix: bytes) -> tuple[int, Place]:
     key, value = row
     if len(key) != len(start) + _TOKEN.size or len(value) != _PLACE.size:
         raise StoreCorrupt(table=GROUP, key=key.hex())
-    return _TOKEN.unpack_from(key, len(start))[0], Place(*_PLACE.unpack(value))
+    return _TOKEN.unpack_from(key, len(start))[0], DuePlace(*_PLACE.unpack(value))
 
 
 def _value(body: bytes) -> bytes:
@@ -222,7 +222,7 @@ def row_of_schedule(topic_prefix: bytes, key: bytes) -> dict[str, Any] | None:
     if kind == _WATERMARK and len(rest) == _TOKEN.size:
         return {"watermark": True, "token": _TOKEN.unpack(rest)[0]}
     if kind == _DUE and rest[_PLACE.size :] in (b"", _CANCELLED) and len(rest) >= _PLACE.size:
-        place = Place(*_PLACE.unpack_from(rest))
+        place = DuePlace(*_PLACE.unpack_from(rest))
         facts: dict[str, Any] = {"scheduled": place.id, "due_ms": place.due_ms}
         return facts | ({"cancelled": True} if rest[_PLACE.size :] else {})
     if kind in (_DUE, _WATERMARK):
@@ -237,7 +237,7 @@ def counting_rows(store: Store, topic_prefix: bytes) -> Iterator[Row]:
     """
     _, watermark = _watermark(store, topic_prefix)
     rows = ScheduleRows(store, topic_prefix, 0)
-    after: Place | None = watermark
+    after: DuePlace | None = watermark
     while after is not None:
         page = rows.page(after, LAST_PLACE, rows_max=_SWEPT_AT_ONCE)
         for each in page.rows:

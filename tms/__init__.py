@@ -236,6 +236,7 @@ _HOMES = (
     "tms.core.values.owners",
     "tms.core.values.ranges",
     "tms.core.services.records",
+    "tms.core.values.schedules",
     "tms.core.values.schema_contracts",
     "tms.core.services.schemas",
     "tms.core.values.subscriptions",

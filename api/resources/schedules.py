@@ -16,16 +16,16 @@ from api.openapi.schemas import PUBLISH_CONTENT
 from api.resources.messages import MESSAGE_ERRORS, SCHEMA_ERRORS, requested, take_publish
 from api.resources.paths import TOPIC
 from tms.core.errors import InvalidRequest
-from tms.core.values.schedules import LISTED_DEFAULT, Delivery
+from tms.core.values.schedules import LISTED_DEFAULT, DeliveryTime
 from tms.security.resources import Action
 from tms.wire import json_schedules as bodies
 
 SCHEDULED = f"{TOPIC}/scheduled"
 
 
-def _delivery_of(query: bytes) -> Delivery:
+def _delivery_of(query: bytes) -> DeliveryTime:
     values = values_of(query)
-    return Delivery(time_of(values, "deliver_at"), seconds_of(values, "deliver_after"))
+    return DeliveryTime(time_of(values, "deliver_at"), seconds_of(values, "deliver_after"))
 
 
 async def schedule(exchange: Exchange) -> None:

@@ -20,7 +20,7 @@ from tests.docs.markdown import ROOT, Block, blocks
 from tms.core.limits import Limits
 from tms.core.services.messaging import Published, RollbackRange
 from tms.core.values import frame, message, topic, transaction
-from tms.core.values.schedules import Place, ScheduledRow
+from tms.core.values.schedules import DuePlace, ScheduledRow
 from tms.core.values.store_features import GROUPS
 from tms.messaging.groups import edits as group_edits
 from tms.messaging.groups import snapshots as group_snapshots
@@ -79,7 +79,7 @@ def scheduled_key(topic_id: topic.TopicId, due_ms: int, number: int) -> bytes:
     """Return the key of a scheduled message, as the table writes it."""
     tables = StoreTables(MemoryStore())
     batch = tables.batch()
-    row = ScheduledRow(Place(due_ms, number), b"")
+    row = ScheduledRow(DuePlace(due_ms, number), b"")
     tables.schedules.read(keys.prefix(topic_id, 1)).rows.put(batch, [row])
     tables.write(batch)
     with tables.store.scan(GROUP, b"", b"\xff") as rows:

@@ -43,7 +43,7 @@ from tms.client.reading.start import IfLast
 from tms.core.errors import TmsError
 from tms.core.services.messaging import EMPTY
 from tms.core.services.records import Encoding
-from tms.core.values.schedules import Delivery
+from tms.core.values.schedules import DeliveryTime
 
 EXAMPLES = """\b
 Examples:
@@ -230,13 +230,13 @@ def publish(
         report_to(client.topic(topic)).publish(with_progress(_batches(form, paths), total_bytes))
 
 
-def _delivery_of(after_s: float | None, at: str | None) -> Delivery | None:
+def _delivery_of(after_s: float | None, at: str | None) -> DeliveryTime | None:
     """Return when to publish, if not now."""
     if after_s is not None and at is not None:
         raise typer.BadParameter("give either --after or --at")
     if at is None:
-        return None if after_s is None else Delivery(after_s=after_s)
-    return Delivery(at_ms=parse_time_ms(at, "--at"))
+        return None if after_s is None else DeliveryTime(after_s=after_s)
+    return DeliveryTime(at_ms=parse_time_ms(at, "--at"))
 
 
 def _form_of(given: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
@@ -269,7 +269,7 @@ class _Report:
         encoding: Encoding | None,
         topic: Topic,
         *,
-        delivery: Delivery | None,
+        delivery: DeliveryTime | None,
         buffer: bool,
     ) -> None:
         self._target = target
@@ -342,7 +342,7 @@ class _Report:
         elif rollback_range is not None:
             print(rollback_range, flush=True)
 
-    def _schedule_one(self, messages: Sequence[GivenMessage], delivery: Delivery) -> None:
+    def _schedule_one(self, messages: Sequence[GivenMessage], delivery: DeliveryTime) -> None:
         """Schedule one batch, and print the ids."""
         how = self._encoding or Encoding()
         ids = self._topic.schedule(

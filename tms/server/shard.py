@@ -177,9 +177,8 @@ async def open_shard(
     """Return the shard of `tables`, within the running event loop; close it when done.
 
     With a `lease`, nothing is done but under that; `instances` gives the servers of its cluster.
-    New transactions have the write pointers `ids`. If
-    `access` is to read, no part writes. Raises `StoreCorrupt` where the log of transactions is
-    damaged, `StoreUnavailable`; then nothing of it is open.
+    New transactions have the write pointers `ids`. If `access` is to read, no part writes. Raises
+    `StoreCorrupt` if the log of transactions is damaged, `StoreUnavailable`; nothing is open then.
     """
     limits, clock = process.limits, process.clock
     token = 0 if lease is None else lease.token
@@ -219,7 +218,6 @@ async def open_shard(
             last_first.push_async_callback(timer.close)
         last_first.push_async_callback(groups.close)
         last_first.push_async_callback(schedules.close)
-        schedules.start()
         last_first.push_async_callback(messaging.rollbacks.finish)
         cleanup = inspection = None
         if upkeep is not None:
@@ -270,6 +268,7 @@ def _services(
     carriers = carriers_of(writing, subscriptions, groups)
     messaging = Service(writing, topics=topics, carriers=carriers, values=process.values)
     schedules = ScheduleService(writing, topics, messaging)
+    schedules.start()
     if journal is None:
         return messaging, subscriptions, groups, schedules, None
     snapshots = Snapshots(

@@ -15,7 +15,7 @@ from tests.waiting import until
 from tms.core.errors import TmsError
 from tms.core.limits import Limits
 from tms.core.values.reading import Reading
-from tms.core.values.schedules import Delivery
+from tms.core.values.schedules import DeliveryTime
 from tms.core.values.topic import TopicId
 from tms.server.node import OpenServices, services_on
 
@@ -42,7 +42,7 @@ class World:
     async def schedule(
         self, *payloads: bytes, after_s: float = 0, topic_id: TopicId = TOPIC
     ) -> list[str]:
-        delivery = Delivery(after_s=after_s)
+        delivery = DeliveryTime(after_s=after_s)
         scheduled = await self.services.schedules.schedule(topic_id, payloads, delivery)
         return list(scheduled.ids)
 

@@ -28,7 +28,7 @@ from tms.core.errors import RequestError, ScheduledNotFound, TmsError
 from tms.core.limits import Limits
 from tms.core.values.message import FIRST_ID
 from tms.core.values.reading import Reading
-from tms.core.values.schedules import Delivery
+from tms.core.values.schedules import DeliveryTime
 from tms.messaging.store_threads import StoreThread
 from tms.server.node import OpenServices, services_on
 
@@ -117,7 +117,7 @@ class ScheduleMachine(RuleBasedStateMachine):
             self.followed[each] = Followed(None, now_ms + delay_s * 1000)
         try:
             done = await self.services.schedules.schedule(
-                TOPIC, payloads, Delivery(after_s=delay_s)
+                TOPIC, payloads, DeliveryTime(after_s=delay_s)
             )
         except RequestError:
             raise

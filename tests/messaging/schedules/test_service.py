@@ -6,9 +6,10 @@ import pytest
 
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.schedules.conftest import World
+from tests.waiting import turns
 from tms.core.errors import InvalidRequest, ScheduledNotFound, TooLarge, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.values.schedules import Delivery
+from tms.core.values.schedules import DeliveryTime
 from tms.core.values.store_features import SCHEDULES
 from tms.core.values.topic import TopicId
 
@@ -83,9 +84,8 @@ async def test_a_message_that_is_cancelled_when_it_is_due_is_either_cancelled_or
 ) -> None:
     cancelled: list[bytes] = []
 
-    async def cancel(scheduled: str, payload: bytes, turns: int) -> None:
-        for _ in range(turns):
-            await asyncio.sleep(0)
+    async def cancel(scheduled: str, payload: bytes, after: int) -> None:
+        await turns(after)
         try:
             await world.services.schedules.cancel_scheduled(TOPIC, scheduled)
         except ScheduledNotFound:
@@ -134,7 +134,7 @@ async def test_a_clock_that_is_set_back_neither_holds_up_nor_hurries_messages(
 
 
 async def test_a_time_in_the_past_is_now(world: World) -> None:
-    delivery = Delivery(at_ms=NOW_MS - HOUR_MS)
+    delivery = DeliveryTime(at_ms=NOW_MS - HOUR_MS)
     scheduled = await world.services.schedules.schedule(TOPIC, [b"a"], delivery)
     assert scheduled.at_ms == NOW_MS
     await world.publishes([b"a"])
@@ -143,17 +143,17 @@ async def test_a_time_in_the_past_is_now(world: World) -> None:
 @pytest.mark.parametrize(
     "delivery",
     [
-        Delivery(),
-        Delivery(NOW_MS, 1),
-        Delivery(at_ms=-1),
-        Delivery(after_s=-1),
-        Delivery(after_s=float("nan")),
-        Delivery(after_s=float("inf")),
-        Delivery(after_s=31 * 24 * 3600),
-        Delivery(at_ms=NOW_MS + 31 * 24 * HOUR_MS),
+        DeliveryTime(),
+        DeliveryTime(NOW_MS, 1),
+        DeliveryTime(at_ms=-1),
+        DeliveryTime(after_s=-1),
+        DeliveryTime(after_s=float("nan")),
+        DeliveryTime(after_s=float("inf")),
+        DeliveryTime(after_s=31 * 24 * 3600),
+        DeliveryTime(at_ms=NOW_MS + 31 * 24 * HOUR_MS),
     ],
 )
-async def test_a_wrong_time_is_refused(world: World, delivery: Delivery) -> None:
+async def test_a_wrong_time_is_refused(world: World, delivery: DeliveryTime) -> None:
     with pytest.raises(InvalidRequest) as refused:
         await world.services.schedules.schedule(TOPIC, [b"a"], delivery)
     assert refused.value.problem.code == "invalid_delivery_time"

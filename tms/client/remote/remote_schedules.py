@@ -11,7 +11,7 @@ from tms.client.remote.remote_messaging import encode_publish, format_of, topic_
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.schedules import (
     LISTED_DEFAULT,
-    Delivery,
+    DeliveryTime,
     Scheduled,
     ScheduledMessage,
     place_of,
@@ -31,7 +31,7 @@ class RemoteSchedules:
         self,
         topic_id: TopicId,
         payloads: Sequence[bytes],
-        delivery: Delivery,
+        delivery: DeliveryTime,
         *,
         caller: Caller = ANYBODY,
     ) -> Scheduled:

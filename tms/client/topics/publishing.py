@@ -8,7 +8,7 @@ from tms.client.reading.poll import Tx
 from tms.client.reading.start import IfLast, id_or_ms, last_id_of
 from tms.core.services.messaging import NO_IDS, Messaging, Published
 from tms.core.text.durations import Duration, seconds_of
-from tms.core.values.schedules import Delivery
+from tms.core.values.schedules import DeliveryTime
 from tms.core.values.topic import TopicId
 from tms.core.values.transaction import Transaction
 
@@ -43,17 +43,17 @@ class Publishing(NamedTuple):
         return await tx.gathered.messages.publish(messaging, topic_id, payloads, self.last_id)
 
 
-def delivery_of(at: int | datetime | None, after: Duration | None) -> Delivery:
+def delivery_of(at: int | datetime | None, after: Duration | None) -> DeliveryTime:
     """Return when to publish. Raises `ValueError` unless one is given, and as `id_or_ms`."""
     if (at is None) == (after is None):
         raise ValueError("give either at or after")
     if after is not None:
-        return Delivery(after_s=seconds_of(after))
+        return DeliveryTime(after_s=seconds_of(after))
     if not isinstance(at, int | datetime):
         raise TypeError(f"{at!r} is not a time in ms or a datetime")
     at_ms = id_or_ms(at)
     assert isinstance(at_ms, int)
-    return Delivery(at_ms=at_ms)
+    return DeliveryTime(at_ms=at_ms)
 
 
 async def store(messaging: Messaging, topic_id: TopicId, payloads: list[bytes], tx: Tx) -> None:

@@ -21,7 +21,7 @@ _ID = re.compile("[0-7][0-9a-f]{15}[0-7][0-9a-f]{15}", re.ASCII)
 _DIGITS = 16
 
 
-class Place(NamedTuple):
+class DuePlace(NamedTuple):
     """A place in a topic's schedule. Messages are published in the order of their places."""
 
     due_ms: int
@@ -35,12 +35,12 @@ class Place(NamedTuple):
         return f"{self.due_ms:0{_DIGITS}x}{self.number:0{_DIGITS}x}"
 
 
-FIRST_PLACE = Place(0, 0)
+FIRST_PLACE = DuePlace(0, 0)
 """A place before all others."""
-LAST_PLACE = Place(INT64_MAX, INT64_MAX)
+LAST_PLACE = DuePlace(INT64_MAX, INT64_MAX)
 
 
-def place_of(scheduled_id: str) -> Place:
+def place_of(scheduled_id: str) -> DuePlace:
     """Return the place that an id names.
 
     Raises `ScheduledNotFound` if no scheduled message can have that id.
@@ -48,13 +48,13 @@ def place_of(scheduled_id: str) -> Place:
     text = scheduled_id.lower()
     if not _ID.fullmatch(text):
         raise ScheduledNotFound(id=scheduled_id[: 4 * _DIGITS])
-    return Place(int(text[:_DIGITS], 16), int(text[_DIGITS:], 16))
+    return DuePlace(int(text[:_DIGITS], 16), int(text[_DIGITS:], 16))
 
 
 class ScheduledRow(NamedTuple):
     """A message that waits, as it is stored."""
 
-    place: Place
+    place: DuePlace
     body: bytes
     """As `tms.core.values.frame` has bodies."""
 
@@ -63,9 +63,9 @@ class SchedulePage(NamedTuple):
     """Some rows of a schedule, ascending."""
 
     rows: Sequence[ScheduledRow]
-    cancelled: Sequence[Place]
+    cancelled: Sequence[DuePlace]
     """Places within the page with a tombstone."""
-    next: Place | None
+    next: DuePlace | None
     """The first place after the page, whether it is within the range or behind it."""
 
     @property
@@ -73,14 +73,14 @@ class SchedulePage(NamedTuple):
         """Whether there is nothing to publish, and nothing to clear away."""
         return not self.rows and not self.cancelled
 
-    def through(self, closed: Place) -> Place:
+    def through(self, closed: DuePlace) -> DuePlace:
         """Return up to where nothing is left, if the page was read up to `closed`."""
         if self.next is None or self.next > closed:
             return closed
         return max([*(each.place for each in self.rows[-1:]), *self.cancelled[-1:]])
 
 
-class Delivery(NamedTuple):
+class DeliveryTime(NamedTuple):
     """When messages are to be published: at a time, or after one; exactly one of both."""
 
     at_ms: int | None = None
@@ -138,7 +138,7 @@ class Schedules(Protocol):
         self,
         topic_id: TopicId,
         payloads: Sequence[bytes],
-        delivery: Delivery,
+        delivery: DeliveryTime,
         *,
         caller: Caller = ANYBODY,
     ) -> Scheduled:

@@ -2,29 +2,24 @@
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import Generic, Protocol, TypeVar
 
+from tms.core.values.topic import TopicId
 
-class _Ordered(Protocol):
-    def __lt__(self, other: "_Ordered", /) -> bool: ...
-
-
-T = TypeVar("T", bound=_Ordered)
 _STALE_MIN = 64
 
 
-class DueTopics(Generic[T]):
+class DueTopics:
     """A heap of topics. A topic has one time at most."""
 
     def __init__(self) -> None:
-        self._due_ms: dict[T, int] = {}
-        self._heap: list[tuple[int, T]] = []
+        self._due_ms: dict[TopicId, int] = {}
+        self._heap: list[tuple[int, TopicId]] = []
         """Has an entry for each topic with its time, and stale ones."""
 
     def __len__(self) -> int:
         return len(self._due_ms)
 
-    def put(self, topic: T, due_ms: int) -> bool:
+    def put(self, topic: TopicId, due_ms: int) -> bool:
         """Let a topic be due at a time, unless it is due before; return whether it is the first."""
         if self._due_ms.get(topic, due_ms + 1) > due_ms:
             self._due_ms[topic] = due_ms
@@ -40,9 +35,9 @@ class DueTopics(Generic[T]):
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def take(self, now_ms: int, count_max: int) -> Sequence[T]:
+    def take(self, now_ms: int, count_max: int) -> Sequence[TopicId]:
         """Remove and return the topics that are due, at most `count_max`, the first ones first."""
-        taken: list[T] = []
+        taken: list[TopicId] = []
         while len(taken) < count_max:
             first_ms = self.first_ms()
             if first_ms is None or first_ms > now_ms:

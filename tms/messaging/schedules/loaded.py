@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tms.core.errors import StoreUnavailable
 from tms.core.runtime.shared_work import shared
 from tms.core.services.group_commit import Participant
-from tms.core.values.schedules import Place
+from tms.core.values.schedules import DuePlace
 from tms.core.values.store_access import StoreAccess
 from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
@@ -92,7 +92,7 @@ class LoadedSchedules(Participant):
 
     async def _counted(self, schedule: LoadedSchedule) -> int:
         count, after = 0, schedule.watermark
-        at: Place | None = after
+        at: DuePlace | None = after
         while at is not None and count < self._engine.limits.topic_scheduled_max:
             some, at = await self._engine.threads.read(
                 schedule.rows.count, at, limit=_COUNTED_AT_ONCE
@@ -115,7 +115,7 @@ class LoadedSchedules(Participant):
         while schedule.is_in_flush and not schedule.is_dropped:
             if self._flush_over is None:
                 self._flush_over = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._flush_over)
+            await shared(self._flush_over)
 
     def after_flush(self) -> None:
         """Let what waits for the flush continue."""

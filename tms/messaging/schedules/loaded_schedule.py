@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreUnavailable
-from tms.core.values.schedules import Place, ScheduledRow
+from tms.core.values.schedules import DuePlace, ScheduledRow
 
 if TYPE_CHECKING:
     from tables.schedule_table import ScheduleRows
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class LoadedSchedule:
     """The schedule of one generation of a topic."""
 
-    def __init__(self, topic_prefix: bytes, rows: "ScheduleRows", watermark: Place) -> None:
+    def __init__(self, topic_prefix: bytes, rows: "ScheduleRows", watermark: DuePlace) -> None:
         """Continue after `watermark`; the number of messages that wait is not known yet."""
         self.prefix = topic_prefix
         self.rows = rows
@@ -44,18 +44,18 @@ class LoadedSchedule:
         """How many calls need it."""
         self.pages = 0
         """How many pages were added to flushes."""
-        self._closed: Place | None = None
+        self._closed: DuePlace | None = None
         """None unless a page is being read or published."""
         self._highest = watermark
         """The highest watermark so far."""
-        self._cancelled: set[Place] = set()
+        self._cancelled: set[DuePlace] = set()
 
     def check_current(self) -> None:
         """Raise `StoreUnavailable` if it is not in use any more."""
         if self.is_dropped:
             raise StoreUnavailable(reason="the schedule was read again meanwhile; try again")
 
-    def places(self, due_ms: int, numbers: Sequence[int]) -> list[Place]:
+    def places(self, due_ms: int, numbers: Sequence[int]) -> list[DuePlace]:
         """Return the places of messages that are due at a time; the numbers are new.
 
         If the first is before the watermark, `go_back` is to be called.
@@ -64,11 +64,11 @@ class LoadedSchedule:
             due_ms = max(due_ms, self._closed.due_ms)
         if not self.rows.may_go_back:
             due_ms = max(due_ms, self.watermark.due_ms)
-        return [Place(due_ms, number) for number in numbers]
+        return [DuePlace(due_ms, number) for number in numbers]
 
-    def go_back(self, first: Place) -> Place:
+    def go_back(self, first: DuePlace) -> DuePlace:
         """Move the watermark back before a place; return it."""
-        self.watermark = Place(first.due_ms, 0)
+        self.watermark = DuePlace(first.due_ms, 0)
         return self.watermark
 
     def added(self, count: int) -> None:
@@ -81,7 +81,7 @@ class LoadedSchedule:
         """Record when a message that waits is due."""
         self.first_ms = due_ms if self.first_ms is None else min(self.first_ms, due_ms)
 
-    def is_known_to_wait(self, place: Place, pages: int) -> bool | None:
+    def is_known_to_wait(self, place: DuePlace, pages: int) -> bool | None:
         """Return whether a message still waits that did so when `pages` pages were published.
 
         None if its row must be looked at again.
@@ -90,28 +90,28 @@ class LoadedSchedule:
             return False
         return True if place > self._highest or pages == self.pages else None
 
-    def cancel(self, place: Place) -> None:
+    def cancel(self, place: DuePlace) -> None:
         """Record that a message is cancelled in the flush that is being put together."""
         self.is_in_flush = True
         self._cancelled.add(place)
         if self.count is not None:
             self.count = max(0, self.count - 1)
 
-    def close(self, now_ms: int, last_number: int) -> Place:
+    def close(self, now_ms: int, last_number: int) -> DuePlace:
         """Begin a turn, of which there is one at a time; return the place up to which all is due.
 
         A message that was scheduled at the watermark's time is due, even if the clock was set back.
         """
         assert self._closed is None
         self.first_ms = None
-        self._closed = Place(max(now_ms, self.watermark.due_ms), last_number)
+        self._closed = DuePlace(max(now_ms, self.watermark.due_ms), last_number)
         return self._closed
 
     def remaining(self, rows: Sequence[ScheduledRow]) -> Sequence[ScheduledRow]:
         """Return those of a page that were not cancelled since it was read."""
         return [each for each in rows if each.place not in self._cancelled]
 
-    def published(self, through: Place, count: int) -> None:
+    def published(self, through: DuePlace, count: int) -> None:
         """Record that everything up to a place is published in this flush."""
         self.watermark = through
         self._highest = max(self._highest, through)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from tms.core.errors import InvalidRequest, ScheduledNotFound
+from tms.core.services.commits import CarryAgain
 from tms.core.values.caller import ANYBODY, Caller, check_may_change
 from tms.core.values.frame import FramedBody
 from tms.core.values.message import Message, framed_message
@@ -15,7 +16,7 @@ from tms.core.values.schedules import (
     LAST_PLACE,
     LISTED_DEFAULT,
     LISTED_MAX,
-    Delivery,
+    DeliveryTime,
     Scheduled,
     ScheduledMessage,
     ScheduledRow,
@@ -28,7 +29,7 @@ from tms.messaging.loaded_topics import TopicState
 from tms.messaging.schedules.loaded import LoadedSchedules
 from tms.messaging.schedules.loaded_schedule import LoadedSchedule
 from tms.messaging.schedules.timer import ScheduleTimer
-from tms.messaging.schedules.writes import Cancellation, LookAgain, Numbers, Scheduling
+from tms.messaging.schedules.writes import Cancellation, Numbers, Scheduling
 from tms.messaging.service import Service
 from tms.messaging.topics import Topics
 from tms.messaging.write_requests import Writing
@@ -58,7 +59,7 @@ class ScheduleService:
         self,
         topic_id: TopicId,
         payloads: Sequence[bytes],
-        delivery: Delivery,
+        delivery: DeliveryTime,
         *,
         caller: Caller = ANYBODY,
     ) -> Scheduled:
@@ -131,7 +132,7 @@ class ScheduleService:
                         raise ScheduledNotFound(topic=str(topic_id), id=scheduled_id)
                     try:
                         await self._engine.writer.submit(write, caller)
-                    except LookAgain:
+                    except CarryAgain:
                         continue
                     return
 

@@ -47,7 +47,7 @@ class ScheduleTimer:
         self._writing = writing
         self._schedules = schedules
         self._numbers = numbers
-        self._due: DueTopics[TopicId] = DueTopics()
+        self._due = DueTopics()
         self._wake = asyncio.Event()
         self._turns: dict[TopicId, asyncio.Task[None]] = {}
         self._again: dict[TopicId, asyncio.TimerHandle] = {}

@@ -1,11 +1,12 @@
-"""What changes schedules, as requests to the writer. Each is checked within its flush."""
+"""Requests to the writer that change schedules. Each is checked within its flush."""
 
 from collections.abc import Callable, Sequence
 
-from tms.core.errors import ScheduledNotFound, StoreUnavailable, TooLarge
+from tms.core.errors import ScheduledNotFound, TooLarge
+from tms.core.services.commits import CarryAgain
 from tms.core.services.group_commit import Write
 from tms.core.values.batch import Batch
-from tms.core.values.schedules import Place, Scheduled, ScheduledRow, SchedulePage
+from tms.core.values.schedules import DuePlace, Scheduled, ScheduledRow, SchedulePage
 from tms.core.values.topic import TopicMetadata
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.mark import StoreMark
@@ -15,10 +16,6 @@ from tms.messaging.write_requests import MESSAGE_OVERHEAD_BYTES, Publication, To
 
 OnFlushed = Callable[[LoadedSchedule], object]
 """Is called with a schedule that is changed by the flush that is being put together."""
-
-
-class LookAgain(StoreUnavailable):
-    """Raised if it must be looked again whether a message waits. It never leaves the service."""
 
 
 class Numbers:
@@ -68,7 +65,7 @@ class Scheduling(TopicWrite):
         self._schedule = schedule
         self._numbers = numbers
         self._changes = changes
-        self._places: Sequence[Place] = ()
+        self._places: Sequence[DuePlace] = ()
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each. Raises `TooLarge` (too_many_scheduled)."""
@@ -107,7 +104,7 @@ class Cancellation(TopicWrite):
         writing: Writing,
         state: TopicState,
         schedule: LoadedSchedule,
-        place: Place,
+        place: DuePlace,
         changes: OnFlushed,
     ) -> None:
         super().__init__(writing, state, MESSAGE_OVERHEAD_BYTES)
@@ -117,12 +114,12 @@ class Cancellation(TopicWrite):
         self._changes = changes
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Delete the row. Raises `ScheduledNotFound` if it is published, `LookAgain`."""
+        """Delete the row. Raises `ScheduledNotFound` if it is published, `CarryAgain`."""
         self.check_topic()
         self._schedule.check_current()
         waits = self._schedule.is_known_to_wait(self._place, self._pages)
         if waits is None:
-            raise LookAgain
+            raise CarryAgain(reason="pages were published meanwhile")
         if not waits:
             raise ScheduledNotFound(topic=str(self.state.topic.id), id=self._place.id)
         self._schedule.rows.cancel(batch, self._place)
@@ -145,7 +142,7 @@ class DuePublication(Write):
         state: TopicState,
         schedule: LoadedSchedule,
         page: SchedulePage,
-        through: Place,
+        through: DuePlace,
         *,
         changes: OnFlushed,
     ) -> None:
