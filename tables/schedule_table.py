@@ -94,8 +94,9 @@ class ScheduleRows:
         """
         self._store.check_unanswered(GROUP, [self._watermark])
         batch.put(GROUP, self._watermark, _PLACE.pack(*through))
-        keys = [self._key(each.place) for each in page.rows]
-        keys += [self._key(each) + _CANCELLED for each in page.cancelled]
+        cancelled = [self._key(each) for each in page.cancelled]
+        keys = [*(self._key(each.place) for each in page.rows), *cancelled]
+        keys += [each + _CANCELLED for each in cancelled]
         with suppress(StoreUnavailable):  # if one may come late, it does not count: `sweep` has it
             self._store.check_unanswered(GROUP, keys)
             batch.delete_rows(GROUP, keys)

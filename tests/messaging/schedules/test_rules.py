@@ -116,7 +116,8 @@ def test_a_copy_has_what_counts(
     found = stored.rows.page(watermark, LAST_PLACE, rows_max=1_000)
     assert [each.place for each in found.rows] == waiting
     assert stored.rows.count(watermark, limit=1_000) == (len(waiting), None)
-    parts, at, count = 0, watermark, 0
+    parts, count = 0, 0
+    at: DuePlace | None = watermark
     while at is not None:
         some, at = rows.count(at, limit=2)
         count, parts = count + some, parts + 1
