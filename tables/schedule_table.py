@@ -26,7 +26,7 @@ from tables.keys import FRAMED_START, PLAIN_START
 from tables.store import GROUP, Row, Store
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.values.batch import Batch
-from tms.core.values.frame import FramedBody
+from tms.core.values.frame import FramedBody, framed_of
 from tms.core.values.schedules import (
     FIRST_PLACE,
     LAST_PLACE,
@@ -69,6 +69,18 @@ class ScheduleRows:
     def put(self, batch: Batch, rows: Sequence[ScheduledRow]) -> None:
         """Add to `batch` messages that wait."""
         batch.put_rows(GROUP, [(self._key(each.place), _value(each.body)) for each in rows])
+
+    def put_new(
+        self, batch: Batch, due_ms: int, numbers: Sequence[int], bodies: Sequence[bytes]
+    ) -> list[str]:
+        """Add to `batch` messages that are due at one time; return their ids. `put` for many."""
+        due = due_ms.to_bytes(_TOKEN.size)
+        keys = [due + number.to_bytes(_TOKEN.size) for number in numbers]
+        if framed_of(bodies):
+            batch.put_rows(GROUP, zip(keys, map(_value, bodies), strict=True), self._start)
+        else:
+            batch.put_rows(GROUP, zip(keys, bodies, strict=True), self._start, PLAIN_START)
+        return [key.hex() for key in keys]
 
     def cancel(self, batch: Batch, place: DuePlace) -> None:
         """Add to `batch` what keeps a message from being published.

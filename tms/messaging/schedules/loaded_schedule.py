@@ -55,16 +55,16 @@ class LoadedSchedule:
         if self.is_dropped:
             raise StoreUnavailable(reason="the schedule was read again meanwhile; try again")
 
-    def places(self, due_ms: int, numbers: Sequence[int]) -> list[DuePlace]:
-        """Return the places of messages that are due at a time; the numbers are new.
+    def place(self, due_ms: int, number: int) -> DuePlace:
+        """Return the place of a message that is due at a time; the number is new.
 
-        If the first is before the watermark, `go_back` is to be called.
+        If it is before the watermark, `go_back` is to be called.
         """
         if self._closed is not None:
             due_ms = max(due_ms, self._closed.due_ms)
         if not self.rows.may_go_back:
             due_ms = max(due_ms, self.watermark.due_ms)
-        return [DuePlace(due_ms, number) for number in numbers]
+        return DuePlace(due_ms, number)
 
     def go_back(self, first: DuePlace) -> DuePlace:
         """Move the watermark back before a place; return it."""

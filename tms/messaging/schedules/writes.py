@@ -6,7 +6,7 @@ from tms.core.errors import ScheduledNotFound, TooLarge
 from tms.core.services.commits import CarryAgain
 from tms.core.services.group_commit import Write
 from tms.core.values.batch import Batch
-from tms.core.values.schedules import DuePlace, Scheduled, ScheduledRow, SchedulePage
+from tms.core.values.schedules import DuePlace, Scheduled, SchedulePage
 from tms.core.values.topic import TopicMetadata
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.mark import StoreMark
@@ -65,7 +65,8 @@ class Scheduling(TopicWrite):
         self._schedule = schedule
         self._numbers = numbers
         self._changes = changes
-        self._places: Sequence[DuePlace] = ()
+        self._ids: Sequence[str] = ()
+        self._last = 0
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each. Raises `TooLarge` (too_many_scheduled)."""
@@ -76,24 +77,25 @@ class Scheduling(TopicWrite):
         if waiting + count > most:
             raise TooLarge("too_many_scheduled", scheduled=waiting, topic_scheduled_max=most)
         numbers = self._numbers.take(batch, now_ms, count)
-        places = self._places = schedule.places(self._due_ms, numbers)
-        if places[0] <= schedule.watermark:
-            schedule.rows.go_back(batch, schedule.go_back(places[0]))
-        schedule.rows.put(batch, list(map(ScheduledRow, places, self._bodies)))
+        first = schedule.place(self._due_ms, numbers[0])
+        if first <= schedule.watermark:
+            schedule.rows.go_back(batch, schedule.go_back(first))
+        self._due_ms, self._last = first.due_ms, numbers[-1]
+        self._ids = schedule.rows.put_new(batch, first.due_ms, numbers, self._bodies)
         schedule.added(count)
         self._changes(schedule)
 
     def on_durable(self) -> None:
         """Record when they are due."""
-        self._numbers.are_durable(self._places[-1].number)
-        self._schedule.became_durable(self._places[0].due_ms)
+        self._numbers.are_durable(self._last)
+        self._schedule.became_durable(self._due_ms)
 
     def on_failed(self) -> None:
         """Do nothing: the entries of the topic stay as they are."""
 
     def result(self) -> Scheduled:
         """Return the ids."""
-        return Scheduled([each.id for each in self._places], self._places[0].due_ms)
+        return Scheduled(self._ids, self._due_ms)
 
 
 class Cancellation(TopicWrite):
