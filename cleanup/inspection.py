@@ -32,6 +32,7 @@ from tables.keys import (
 from tables.metadata_table import StoreMetadataTable, decoded
 from tables.prune_bound_table import StoreBoundTable
 from tables.raising import shown_rows
+from tables.schedule_table import row_of_schedule
 from tables.sealing.positions import row_of_position
 from tables.sealing.runs import is_seal
 from tables.sealing.seal import Seal, seal_of
@@ -281,7 +282,7 @@ def row_facts(table: str, row: Row) -> Facts:
     topic_id, generation, start = prefix_of(key)
     facts: Facts = {"table": table, "topic": str(topic_id), "generation": generation}
     if table in (SUBSCRIPTION, GROUP):
-        of_key = row_of_position if table == SUBSCRIPTION else row_of_group
+        of_key = row_of_position if table == SUBSCRIPTION else _row_of_group_table
         return facts | {**of_key(start, key), "value": value.hex()}
     if table == PAYLOAD:
         facts["write_pointer"] = str(payload_pointer_of(key))
@@ -291,6 +292,12 @@ def row_facts(table: str, row: Row) -> Facts:
         facts |= {"written_ms": written_ms, "sequence": number}
         return facts | _body_facts(value, is_framed=is_framed_payload(key))
     return facts | _entry_facts(key, value)
+
+
+def _row_of_group_table(topic_prefix: bytes, key: bytes) -> Facts:
+    """Return what the key of a row of the Group table says. Raises `StoreCorrupt`."""
+    of_schedule = row_of_schedule(topic_prefix, key)
+    return row_of_group(topic_prefix, key) if of_schedule is None else of_schedule
 
 
 def _entry_facts(key: bytes, value: bytes) -> Facts:

@@ -24,6 +24,7 @@ from tables.keys import (
     prefix_of,
 )
 from tables.metadata_table import decoded
+from tables.schedule_table import row_of_schedule
 from tables.sealing.groups import shared_in
 from tables.sealing.runs import SEAL_END
 from tables.sealing.seal import Seal, seal_of
@@ -143,7 +144,7 @@ class Verification(Inspection):
         elif table in (SUBSCRIPTION, GROUP):
             start = prefix(topic.id, generation)
             if table == GROUP:
-                row_of_group(start, key)
+                _ = row_of_schedule(start, key) or row_of_group(start, key)
             yield from self._groups(start)
 
     def _groups(self, topic_prefix: bytes) -> Iterator[str]:

@@ -30,7 +30,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from tms.core.values.batch import Batch
-from tms.core.values.store_features import GROUPS
+from tms.core.values.store_features import GROUPS, SCHEDULES
 
 MESSAGE = "message"
 PAYLOAD = "payload"
@@ -41,9 +41,9 @@ BOUND = "bound"
 GROUP = "group"
 TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION, TRANSACTION, BOUND)
 """The tables of each store."""
-TABLES_OF_FEATURES: Mapping[str, str] = {GROUPS: GROUP}
+TABLES_OF_FEATURES: Mapping[str, str] = {GROUPS: GROUP, SCHEDULES: GROUP}
 """The table of each feature that has one; it exists once the feature is recorded."""
-ALL_TABLES = (*TABLES, *TABLES_OF_FEATURES.values())
+ALL_TABLES = (*TABLES, *dict.fromkeys(TABLES_OF_FEATURES.values()))
 COORDINATION = "coordination"
 """The values of a local metadata store; only in stores that one process has."""
 
@@ -176,4 +176,5 @@ class Store(Protocol):
 
 def tables_with(features: Collection[str]) -> Sequence[str]:
     """Return the tables that a store with these features has."""
-    return (*TABLES, *(t for feature, t in TABLES_OF_FEATURES.items() if feature in features))
+    found = [table for each, table in TABLES_OF_FEATURES.items() if each in features]
+    return (*TABLES, *dict.fromkeys(found))

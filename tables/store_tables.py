@@ -11,6 +11,7 @@ from tables.keys import prefix
 from tables.message_table import StoreMessageTable
 from tables.metadata_table import StoreMetadataTable
 from tables.payload_table import StorePayloadTable
+from tables.schedule_table import StoreScheduleTable
 from tables.store import Store
 from tables.subscription_table import StoreSubscriptionTable
 from tables.transaction_table import StoreTransactionTable
@@ -36,6 +37,7 @@ class StoreTables:
         self.metadata = StoreMetadataTable(store)
         self.subscriptions = StoreSubscriptionTable(store)
         self.groups = StoreGroupTable(store)
+        self.schedules = StoreScheduleTable(store)
         self.transactions = StoreTransactionTable(store)
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:

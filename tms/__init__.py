@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from tms.core.values.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.values.owners import OwnerInfo
     from tms.core.values.ranges import Reach, Split, TopicRange
+    from tms.core.values.schedules import ScheduledMessage
     from tms.core.values.schema_contracts import (
         RuleKind,
         RuleMode,
@@ -157,6 +158,8 @@ __all__ = [
     "RuleKind",
     "RuleMode",
     "RulesUnavailable",
+    "ScheduledMessage",
+    "ScheduledNotFound",
     "SchemaMetadata",
     "SchemaReference",
     "SchemaRefused",
@@ -233,6 +236,7 @@ _HOMES = (
     "tms.core.values.owners",
     "tms.core.values.ranges",
     "tms.core.services.records",
+    "tms.core.values.schedules",
     "tms.core.values.schema_contracts",
     "tms.core.services.schemas",
     "tms.core.values.subscriptions",

@@ -85,6 +85,17 @@ def time_of(values: Mapping[str, str], name: str) -> int | None:
     return whole_number_of(values, name, "milliseconds since 1970")
 
 
+def seconds_of(values: Mapping[str, str], name: str) -> float | None:
+    """Return a number of seconds. Raises `InvalidRequest` (invalid_query)."""
+    given = values.get(name)
+    if given is None:
+        return None
+    try:
+        return float(given if _NUMBER.fullmatch(given) else "")
+    except ValueError:
+        raise invalid(name, given, "number of seconds") from None
+
+
 def whole_number_of(
     values: Mapping[str, str], name: str, expected: str = "whole number"
 ) -> int | None:

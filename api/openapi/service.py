@@ -13,6 +13,8 @@ from api.openapi.document import ENCODING, SECURITY, Info, document_of
 from api.openapi.group_schemas import SCHEMAS as GROUP_SCHEMAS
 from api.openapi.parts import WRITE_POINTER, parameter, path_parameters
 from api.openapi.range_schemas import SCHEMAS as RANGE_SCHEMAS
+from api.openapi.schedule_schemas import SCHEDULED_ID_EXAMPLE
+from api.openapi.schedule_schemas import SCHEMAS as SCHEDULE_SCHEMAS
 from api.openapi.schemas import SCHEMAS
 from api.openapi.state_schemas import SCHEMAS as STATE_SCHEMAS
 from api.openapi.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
@@ -22,6 +24,7 @@ from tms.core.errors.catalogue import CATALOGUE, Problem
 from tms.core.limits import NAME_CHARS_MAX
 from tms.wire.json_fields import COUNT, reference
 from tms.wire.json_ids import POINTER
+from tms.wire.json_schedules import SCHEDULED_ID
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503
@@ -52,6 +55,11 @@ _PATH_PARAMETERS = path_parameters(
             "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_.-]{{1,{NAME_CHARS_MAX}}}$"},
             "example": "billing",
         },
+        "scheduled_id": {
+            "description": "The id of a scheduled message.",
+            "schema": SCHEDULED_ID,
+            "example": SCHEDULED_ID_EXAMPLE,
+        },
         "id": {
             "description": "The id of a rule or a token.",
             "schema": {"type": "string", "pattern": "^[a-z0-9]{12}$"},
@@ -70,7 +78,14 @@ _ENCODING = parameter(
     reference("ContentEncoding"),
     place="header",
 )
-_SCHEMAS = (SCHEMAS, STATE_SCHEMAS, GROUP_SCHEMAS, RANGE_SCHEMAS, TRANSACTION_SCHEMAS)
+_SCHEMAS = (
+    SCHEMAS,
+    STATE_SCHEMAS,
+    GROUP_SCHEMAS,
+    RANGE_SCHEMAS,
+    SCHEDULE_SCHEMAS,
+    TRANSACTION_SCHEMAS,
+)
 _SECURITY_SCHEMES: Json = {
     "bearer": {
         "type": "http",

@@ -49,7 +49,7 @@ async def _in_turns(steps: Generator[None, None, T]) -> T:
         await asyncio.sleep(0)
 
 
-async def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat | None]:
+async def requested(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat | None]:
     """Return what a publish or store asks, and the format it does so in; None is Arrow.
 
     Arrow has no place for the write pointer: it is in the query.
@@ -69,7 +69,7 @@ async def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyF
     return PublishRequest(write_pointer, decode_arrow(body, messages_max)), None
 
 
-def _take(exchange: Exchange, payloads: Sequence[bytes]) -> None:
+def take_publish(exchange: Exchange, payloads: Sequence[bytes]) -> None:
     """Count messages among those that who asks publishes. Raises `RateExceeded`."""
     if exchange.use is not None:
         exchange.use.take_publish(len(payloads), sum(map(len, payloads)))
@@ -85,8 +85,8 @@ async def publish(exchange: Exchange) -> None:
     """Publish; answer with the ids if asked, and, in a transaction, with what a rollback takes."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
-    request, body_format = await _asked(exchange, body)
-    _take(exchange, request.payloads)
+    request, body_format = await requested(exchange, body)
+    take_publish(exchange, request.payloads)
     with_ids, if_last = _wanted(exchange.query) if exchange.query else (False, None)
     published = await exchange.context.services.messaging.publish(
         topic_id,
@@ -119,7 +119,7 @@ async def publish_all(exchange: Exchange) -> None:
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     await exchange.touches(Action.PUBLISH, list(topics))
     await touch_carried(exchange, request.carried)
-    _take(exchange, [each for messages in topics.values() for each in messages])
+    take_publish(exchange, [each for messages in topics.values() for each in messages])
     # The body names the topics, so their shard was not known before.
     services = exchange.endpoint.context.services
     published = await services.messaging.publish_all(
@@ -137,10 +137,10 @@ async def store(exchange: Exchange) -> None:
     """Store messages under a write pointer, to be published later."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
-    request, body_format = await _asked(exchange, body)
+    request, body_format = await requested(exchange, body)
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
-    _take(exchange, request.payloads)
+    take_publish(exchange, request.payloads)
     await exchange.context.services.messaging.store(
         topic_id, request.payloads, request.write_pointer, caller=exchange.caller
     )
@@ -173,14 +173,14 @@ _WRITE_ERRORS = (
     "transaction_not_in_progress",
     "transaction_of_another",
 )
-_SCHEMA_ERRORS = (
+SCHEMA_ERRORS = (
     "payload_without_schema",
     "payload_unfit",
     "value_unfit",
     "schema_unusable",
     "schemas_unavailable",
 )
-_MESSAGE_ERRORS = (
+MESSAGE_ERRORS = (
     "payload_required",
     "message_too_large",
     "message_over_namespace_limit",
@@ -230,8 +230,8 @@ OPERATIONS = (
             "key_required",
             "invalid_message_id",
             *_WRITE_ERRORS,
-            *_MESSAGE_ERRORS,
-            *_SCHEMA_ERRORS,
+            *MESSAGE_ERRORS,
+            *SCHEMA_ERRORS,
         ),
     ),
     _row(
@@ -272,7 +272,7 @@ OPERATIONS = (
             "payload_unfit",
             "schema_unusable",
             "schemas_unavailable",
-            *_MESSAGE_ERRORS,
+            *MESSAGE_ERRORS,
         ),
     ),
     _row(
@@ -294,8 +294,8 @@ OPERATIONS = (
             "invalid_store",
             "topic_is_compact",
             *_WRITE_ERRORS,
-            *_MESSAGE_ERRORS,
-            *_SCHEMA_ERRORS,
+            *MESSAGE_ERRORS,
+            *SCHEMA_ERRORS,
         ),
     ),
     _row(

@@ -8,13 +8,13 @@ floor before it reads a group.
 """
 
 from collections.abc import Iterator
-from itertools import groupby
 
+from tables import schedule_table
 from tables.group_table import StoreGroupTable, counting_rows
 from tables.keys import after_prefix, prefix_of
 from tables.sealing.positions import SealedSubscriptionTable, plain_rows
 from tables.sealing.store import SealedStore
-from tables.store import SUBSCRIPTION, Row, Store
+from tables.store import GROUP, SUBSCRIPTION, Row, Store
 from tables.subscription_table import decoded
 from tms.core.errors import StoreUnavailable
 from tms.core.values.subscriptions import SharedSubscription
@@ -47,9 +47,19 @@ def shared_in(store: Store, start: bytes) -> Iterator[tuple[bytes, SharedSubscri
 
 
 def plain_group_rows(store: Store, topic: bytes) -> Iterator[Row]:
-    """Yield the rows of a topic's groups as a lone server writes them.
+    """Yield the rows of a topic's groups and schedules as a lone server writes them.
 
     `topic` is the topic's metadata row key. Rows ascend. Raises `StoreCorrupt`.
     """
-    for prefix, some in groupby(shared_in(store, topic), key=lambda each: each[0]):
-        yield from counting_rows(store, prefix, [group.name for _, group in some])
+    at, stop = topic, after_prefix(topic)
+    while True:
+        with store.scan(GROUP, at, stop, limit=1) as rows:
+            key = next((key for key, _ in rows), None)
+        if key is None:
+            return
+        prefix = prefix_of(key)[2]
+        yield from schedule_table.counting_rows(store, prefix)
+        yield from counting_rows(
+            store, prefix, [group.name for _, group in shared_in(store, prefix)]
+        )
+        at = after_prefix(prefix)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tables.keys import metadata_key, payload_prefix
 from tables.message_table import StoreMessageTable
 from tables.payload_table import StorePayloadTable
+from tables.schedule_table import StoreScheduleTable
 from tables.sealing.groups import SealedGroupTable
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.store import SealedBatch, SealedStore
@@ -62,6 +63,17 @@ class SealedPayloadTable(StorePayloadTable):
         return super().read_runs(topic_prefix, references, limit=limit, bytes_max=bytes_max)
 
 
+class SealedScheduleTable(StoreScheduleTable):
+    """The schedules of a sealed store: each leader has a watermark of its own."""
+
+    def __init__(self, store: SealedStore) -> None:
+        super().__init__(store)
+        self._sealed = store
+
+    def _token(self) -> int:
+        return self._sealed.token
+
+
 class SealedTables(StoreTables):
     """All tables on a sealed store, which closes with them."""
 
@@ -72,3 +84,4 @@ class SealedTables(StoreTables):
         self.payloads = SealedPayloadTable(store)
         self.subscriptions = SealedSubscriptionTable(store)
         self.groups = SealedGroupTable(store, self.subscriptions)
+        self.schedules = SealedScheduleTable(store)

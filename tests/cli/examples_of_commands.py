@@ -1,6 +1,7 @@
 """An example of each command that asks a server or a store, and its arguments."""
 
 ID = "0" * 40
+SCHEDULED_ID = "0" * 32
 
 READING: list[tuple[str, ...]] = [
     ("poll", "t"),
@@ -31,6 +32,7 @@ READING_GROUPS: list[tuple[str, ...]] = [
     ("group", "open", "t", "g"),
     ("group", "dead", "list", "t", "g"),
     ("group", "dead", "show", "t", "g", ID),
+    ("topic", "scheduled", "list", "t"),
 ]
 """As these, but the store is of the present format if it has groups."""
 LOOKING: list[tuple[str, ...]] = [
@@ -53,6 +55,8 @@ WRITING: list[tuple[str, ...]] = [
     ("poll", "t", "--subscription", "s"),
     ("publish", "t", "x"),
     ("publish", "t", "--lines", "FILE"),
+    ("publish", "t", "x", "--after", "1h"),
+    ("topic", "scheduled", "cancel", "t", SCHEDULED_ID),
     ("publish-all", "LINES"),
     ("rollback", "t", "1:1.0:1.0"),
     ("topic", "set", "t", "--ttl", "1d"),

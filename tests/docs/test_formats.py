@@ -20,6 +20,7 @@ from tests.docs.markdown import ROOT, Block, blocks
 from tms.core.limits import Limits
 from tms.core.services.messaging import Published, RollbackRange
 from tms.core.values import frame, message, topic, transaction
+from tms.core.values.schedules import DuePlace, ScheduledRow
 from tms.core.values.store_features import GROUPS
 from tms.messaging.groups import edits as group_edits
 from tms.messaging.groups import snapshots as group_snapshots
@@ -71,6 +72,18 @@ def group_key(topic_id: topic.TopicId, name: str, token: int, number: int) -> by
     tables.write(batch)
     with tables.store.scan(GROUP, b"", b"\xff") as rows:
         [key] = [key for key, value in rows if value == b"a row"]
+    return key
+
+
+def scheduled_key(topic_id: topic.TopicId, due_ms: int, number: int) -> bytes:
+    """Return the key of a scheduled message, as the table writes it."""
+    tables = StoreTables(MemoryStore())
+    batch = tables.batch()
+    row = ScheduledRow(DuePlace(due_ms, number), b"")
+    tables.schedules.read(keys.prefix(topic_id, 1)).rows.put(batch, [row])
+    tables.write(batch)
+    with tables.store.scan(GROUP, b"", b"\xff") as rows:
+        [(key, _)] = rows
     return key
 
 
@@ -126,6 +139,7 @@ NAMES: dict[str, Any] = {
     "TakenEdit": group_edits.TakenEdit,
     "group_key": group_key,
     "group_row": group_row,
+    "scheduled_key": scheduled_key,
     "group_snapshot": group_snapshot,
     "encode_transaction": transaction_codec.encode_transaction,
     "hbase_row": hbase_row,

@@ -31,7 +31,13 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.registry": frozenset({"tms.coordination", "tms.core", "tms.metadata", "tms.serdes"}),
     "tables": frozenset({"tms.core"}),
     "tms.messaging": frozenset(
-        {"tables.group_table", "tables.store_tables", "tms.core", "tms.transactions"}
+        {
+            "tables.group_table",
+            "tables.schedule_table",
+            "tables.store_tables",
+            "tms.core",
+            "tms.transactions",
+        }
     ),
     "tms.watch": frozenset({"tms.core"}),
     "cleanup": frozenset({"tables", "tms.core", "tms.messaging", "tms.transactions"}),

@@ -13,10 +13,19 @@ from tms.wire.json_values import json_of as json_bytes
 
 def text_of(given: Message | Record) -> str:
     """Return the line for people. What a terminal would not print is escaped."""
-    published = datetime.fromtimestamp(published_ms(given.id) / 1000, UTC)
-    time = published.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    said = [time, given.id.hex()]
-    said += [] if given.key is None else [f"key={_printable(given.key)}"]
+    said = [utc_of(published_ms(given.id)), given.id.hex()]
+    return "  ".join([*said, content_of(given)])
+
+
+def utc_of(time_ms: int) -> str:
+    """Return a time, in milliseconds since 1970, as text."""
+    time = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def content_of(given: Message | Record) -> str:
+    """Return the key, the headers and the payload, for people."""
+    said = [] if given.key is None else [f"key={_printable(given.key)}"]
     said += [
         f"{_printable(name.encode())}={_printable(value)}" for name, value in given.headers.items()
     ]

@@ -1,8 +1,9 @@
 """`tms publish`: messages from arguments, standard input or files.
 
-Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`; with
---json the messages' ids too. How much was published is told on standard error. Each batch is
-durable, and its range printed, before the next is sent.
+Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`, or the
+ids of scheduled messages, for `tms topic scheduled cancel`; with --json the messages' ids too. How
+much was published is told on standard error. Each batch is durable, and its range printed, before
+the next is sent.
 """
 
 import os
@@ -28,8 +29,9 @@ from tms.cli.batches import (
     size_of,
 )
 from tms.cli.columns import counted
+from tms.cli.durations import duration
 from tms.cli.frames import Frames, frames_of
-from tms.cli.poll import parse_message_id
+from tms.cli.poll import parse_message_id, parse_time_ms
 from tms.cli.progress import with_progress
 from tms.cli.rollback import text_of
 from tms.cli.standard_streams import StreamFailed
@@ -41,6 +43,7 @@ from tms.client.reading.start import IfLast
 from tms.core.errors import TmsError
 from tms.core.services.messaging import EMPTY
 from tms.core.services.records import Encoding
+from tms.core.values.schedules import DeliveryTime
 
 EXAMPLES = """\b
 Examples:
@@ -51,6 +54,7 @@ Examples:
   tms publish prices "19.90" --key apples --header currency=EUR
   tms publish prices --tombstone --key apples           the key is gone
   tms publish orders --schema order.avsc '{"id": "7"}'  encoded by its schema
+  tms publish reminders "call back" --after 2h          or: --at 2027-01-31T09:00
   tms publish orders "in a transaction" --tx $(tms tx start)"""
 
 RETRY_FOR_S = 30.0
@@ -77,6 +81,19 @@ WritePointer = Annotated[
         metavar="WRITE_POINTER",
         help="Publish in this transaction, and print the ranges for `tms rollback`. "
         "Without messages, publish those that were stored with --buffer.",
+    ),
+]
+After = Annotated[
+    float | None,
+    duration("--after", told="Publish the messages after this time.", least_s=0),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="Publish the messages at this time: ISO 8601, UTC unless it says otherwise, or "
+        "milliseconds since 1970.",
     ),
 ]
 Buffer = Annotated[
@@ -173,6 +190,8 @@ def publish(
     if_last: IfLastOption = None,
     write_pointer: WritePointer = None,
     buffer: Buffer = False,
+    after_s: After = None,
+    at: At = None,
 ) -> None:
     """Publish messages to a topic, in order."""
     given = inputs or []
@@ -190,7 +209,12 @@ def publish(
     if if_last is not None and (form is not _Form.ARGUMENTS or buffer):
         raise typer.BadParameter("--if-last is for messages that are published by one request")
     last = if_last if if_last in (None, EMPTY) else parse_message_id(if_last, "--if-last")
-    report_to = partial(_Report, target, write_pointer, frames, encoding, buffer=buffer)
+    delivery = _delivery_of(after_s, at)
+    if delivery is not None and (if_last is not None or write_pointer is not None):
+        raise typer.BadParameter("--after and --at cannot be used with --tx or --if-last")
+    report_to = partial(
+        _Report, target, write_pointer, frames, encoding, delivery=delivery, buffer=buffer
+    )
     if form is _Form.ARGUMENTS:
         if not given and not is_tombstone and (write_pointer is None or buffer):
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
@@ -204,6 +228,15 @@ def publish(
         client.topic(topic).properties()  # a wrong name or address is told before the input is read
     with target.connect(retry_for_s=RETRY_FOR_S) as client:
         report_to(client.topic(topic)).publish(with_progress(_batches(form, paths), total_bytes))
+
+
+def _delivery_of(after_s: float | None, at: str | None) -> DeliveryTime | None:
+    """Return when to publish, if not now."""
+    if after_s is not None and at is not None:
+        raise typer.BadParameter("give either --after or --at")
+    if at is None:
+        return None if after_s is None else DeliveryTime(after_s=after_s)
+    return DeliveryTime(at_ms=parse_time_ms(at, "--at"))
 
 
 def _form_of(given: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
@@ -236,12 +269,14 @@ class _Report:
         encoding: Encoding | None,
         topic: Topic,
         *,
+        delivery: DeliveryTime | None,
         buffer: bool,
     ) -> None:
         self._target = target
         self._encoding = encoding
         self._frames = frames
         self._topic = topic
+        self._delivery = delivery
         self._write_pointer = write_pointer
         self._buffer = buffer
         self._count = 0
@@ -270,6 +305,7 @@ class _Report:
     def _telling_how_far(self) -> Iterator[None]:
         """Say in the end how much was published, also if not all of it was."""
         done = "Stored" if self._buffer else "Published"
+        done = done if self._delivery is None else "Scheduled"
         try:
             yield
         except (TmsError, StreamFailed, WrongInput):
@@ -281,6 +317,9 @@ class _Report:
 
     def _publish_one(self, messages: Sequence[GivenMessage], if_last: IfLast | None = None) -> None:
         """Publish one batch, and print what is told of it."""
+        if self._delivery is not None:
+            self._schedule_one(messages, self._delivery)
+            return
         how = self._encoding or Encoding()
         published = self._topic.publish(
             messages if self._encoding is None else as_values(messages, self._encoding),
@@ -302,3 +341,20 @@ class _Report:
             print(msgspec.json.encode(line).decode(), flush=True)
         elif rollback_range is not None:
             print(rollback_range, flush=True)
+
+    def _schedule_one(self, messages: Sequence[GivenMessage], delivery: DeliveryTime) -> None:
+        """Schedule one batch, and print the ids."""
+        how = self._encoding or Encoding()
+        ids = self._topic.schedule(
+            messages if self._encoding is None else as_values(messages, self._encoding),
+            after=delivery.after_s,
+            at=delivery.at_ms,
+            schema=how.schema,
+            key_schema=how.key_schema,
+        )
+        self._count += len(messages)
+        if self._target.as_json:
+            line = {"messages": len(messages), "scheduled_ids": ids}
+            print(msgspec.json.encode(line).decode(), flush=True)
+        else:
+            print("\n".join(ids), flush=True)

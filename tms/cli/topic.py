@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from tms.cli import topic_scheduled
 from tms.cli.columns import by_number, named
 from tms.cli.confirmation import YesOption, confirm
 from tms.cli.durations import duration
@@ -16,6 +17,7 @@ _OPTIONS = {"ttl": "the time to live as --ttl DURATION", "exist_ok": "--if-absen
 """Parameters of the client's methods with these names."""
 
 app = typer.Typer(help="Create, list, show, change, trim and delete topics.", no_args_is_help=True)
+app.add_typer(topic_scheduled.app, name="scheduled")
 
 Ttl = Annotated[
     int | None,

@@ -16,6 +16,7 @@ from tms.core.services.transactions import AsyncTransactions
 from tms.core.values.groups import Groups
 from tms.core.values.namespaces import AsyncNamespaces
 from tms.core.values.ranges import Ranges
+from tms.core.values.schedules import Schedules
 from tms.core.values.store_access import StoreAccess
 from tms.core.values.subscriptions import Subscriptions
 
@@ -69,6 +70,11 @@ class EmbeddedServices:
     def groups(self) -> Groups:
         """Groups of consumers."""
         return self._services.groups
+
+    @property
+    def schedules(self) -> Schedules:
+        """Messages that are published later."""
+        return self._services.schedules
 
     @property
     def ranges(self) -> Ranges:

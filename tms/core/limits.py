@@ -171,6 +171,11 @@ class Limits:
     """The most namespaces that have settings of their own."""
     topic_subscriptions_max: int = _seldom(1_000, "The most subscriptions of one topic.")
 
+    topic_scheduled_max: int = 1_000_000
+    """The most scheduled messages of one topic."""
+    scheduled_s_max: int = 30 * 24 * 3600
+    """How far ahead messages may be scheduled, in seconds."""
+
     groups_open_max: int = _seldom(200_000, "The most open messages of all groups.")
     take_bytes_default: int = 1024 * 1024
     take_bytes_max: int = 16 * 1024 * 1024

@@ -90,6 +90,10 @@ class Topics:
 
         await self._change(topic.id, trimmed)
 
+    async def mark_scheduled(self, topic_id: TopicId) -> None:
+        """Record that a topic has a schedule, durably. Raises `TopicNotFound`."""
+        await self._change(topic_id, lambda old: _existing(old, topic_id).with_schedule())
+
     async def delete(self, topic_id: TopicId) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
 

@@ -158,7 +158,7 @@ class Writing:
                 self.transactions.check_own(write_pointer, caller)
 
 
-class _TopicWrite(Write):
+class TopicWrite(Write):
     """A write to one topic, whose state it holds."""
 
     def __init__(
@@ -198,7 +198,7 @@ class _TopicWrite(Write):
         self._writing.states.release(self.state)
 
 
-class Publication(_TopicWrite, Carried):
+class Publication(TopicWrite, Carried):
     """Messages for the Message table, or a reference to messages stored before."""
 
     _is_joined = False
@@ -300,7 +300,7 @@ class Publication(_TopicWrite, Carried):
         return Published(first_key, len(self._payloads), self._write_pointer)
 
 
-class StorePayloads(_TopicWrite):
+class StorePayloads(TopicWrite):
     """Payloads for the Payload table."""
 
     def __init__(
@@ -347,7 +347,7 @@ class StorePayloads(_TopicWrite):
         self._writing.metrics.stored_bytes += self._payload_bytes
 
 
-class RollBack(_TopicWrite):
+class RollBack(TopicWrite):
     """Rows of the Message table to be rolled back, as the table returned them, ascending."""
 
     def __init__(

@@ -37,6 +37,7 @@ from tms.messaging.groups.service import GroupService
 from tms.messaging.joint_publications import StoredPublications
 from tms.messaging.mark import MarkTimer, StoreMark
 from tms.messaging.ranges.service import RangeService
+from tms.messaging.schedules.service import ScheduleService
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
@@ -111,6 +112,7 @@ class Shard:
     messaging: Service
     subscriptions: SubscriptionService
     groups: GroupService
+    schedules: ScheduleService
     own_transactions: TransactionService | None
     """The transactions managed here; None if they are managed elsewhere."""
     transactions: AsyncTransactions
@@ -205,7 +207,7 @@ async def open_shard(
         )
         last_first.push_async_callback(engine.close)
         services = _services(engine, process, recover, recovered)
-        messaging, _, groups, transactions = services
+        messaging, _, groups, schedules, transactions = services
         if transactions is not None:
             last_first.push_async_callback(transactions.close)
         last_first.push_async_callback(engine.writer.close)
@@ -215,6 +217,7 @@ async def open_shard(
             )
             last_first.push_async_callback(timer.close)
         last_first.push_async_callback(groups.close)
+        last_first.push_async_callback(schedules.close)
         last_first.push_async_callback(messaging.rollbacks.finish)
         cleanup = inspection = None
         if upkeep is not None:
@@ -242,7 +245,7 @@ def carriers_of(
 
 def _services(
     engine: StoreRuntime, process: Process, recover: Recover, recovered: RecoveredState | None
-) -> tuple[Service, SubscriptionService, GroupService, TransactionService | None]:
+) -> tuple[Service, SubscriptionService, GroupService, ScheduleService, TransactionService | None]:
     """Create the services; their transactions continue from `recovered`, if there is a state."""
     journal = None
     if recovered is not None:
@@ -264,8 +267,10 @@ def _services(
     groups = GroupService(writing, topics, subscriptions, journal)
     carriers = carriers_of(writing, subscriptions, groups)
     messaging = Service(writing, topics=topics, carriers=carriers, values=process.values)
+    schedules = ScheduleService(writing, topics, messaging)
+    schedules.start()
     if journal is None:
-        return messaging, subscriptions, groups, None
+        return messaging, subscriptions, groups, schedules, None
     snapshots = Snapshots(
         journal,
         writer=engine.writer,
@@ -281,7 +286,7 @@ def _services(
         carriers=carriers,
         undo=messaging.invalid_entries.invert_published if engine.tables.is_embedded else None,
     )
-    return messaging, subscriptions, groups, transactions
+    return messaging, subscriptions, groups, schedules, transactions
 
 
 def _open_mark(mark: StoreMark, tables: StoreTables, access: StoreAccess) -> None:

@@ -34,6 +34,7 @@ from tms.core.values.groups import Groups
 from tms.core.values.inspection import PartwiseInspection
 from tms.core.values.lags import ReaderLag
 from tms.core.values.ranges import Ranges
+from tms.core.values.schedules import Schedules
 from tms.core.values.shards import OneShard, OwnIds, Sharding, check_shard
 from tms.core.values.store_access import StoreAccess
 from tms.core.values.subscriptions import Subscriptions
@@ -67,6 +68,7 @@ class ShardedServices:
     transactions: AsyncTransactions
     subscriptions: Subscriptions
     groups: Groups
+    schedules: Schedules
     ranges: Ranges
     cleanup: Cleanup | None
     inspection: PartwiseInspection | None
@@ -126,6 +128,7 @@ class ShardedServices:
             transactions=shard.transactions,
             subscriptions=shard.subscriptions,
             groups=shard.groups,
+            schedules=shard.schedules,
             ranges=shard.ranges,
             cleanup=shard.cleanup,
             inspection=shard.inspection,
@@ -355,6 +358,7 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
         cast("AsyncTransactions", transactions if has_own else TransactionsOfOthers()),
         cast("Subscriptions", ShardService(lambda: places.only.subscriptions)),
         cast("Groups", ShardService(lambda: places.only.groups)),
+        cast("Schedules", ShardService(lambda: places.only.schedules)),
         cast("Ranges", ranges),
         cast("Cleanup", ShardService(lambda: cast("Shard", places.only).cleanup)),
         cast("PartwiseInspection", ShardService(lambda: cast("Shard", places.only).inspection)),

@@ -78,7 +78,12 @@ async def test_every_operation_of_the_table_is_in_it(rest: Rest) -> None:
 async def test_every_operation_has_an_answering_route(rest: Rest) -> None:
     for operation in OPERATIONS:
         path = operation.path.format(
-            namespace="ns", topic="t", subscription="s", transaction_id=POINTER, id="a" * 12
+            namespace="ns",
+            topic="t",
+            subscription="s",
+            transaction_id=POINTER,
+            scheduled_id="0" * 32,
+            id="a" * 12,
         )
         answer = await rest.http.request(operation.method, path)
         if answer.status_code != 200:

@@ -6,12 +6,11 @@ for the first time.
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tms.client.reading.poll import Blocks, Runs
 from tms.core.errors import PayloadRefused
 from tms.core.runtime import extras
-from tms.core.services.messaging import Published
 from tms.core.services.records import Decoding, Encoding, Record, TopicRecords
 from tms.core.services.server_services import Services
 from tms.core.values.frame import framed_of
@@ -19,6 +18,7 @@ from tms.core.values.message import Message, framed_message
 from tms.core.values.topic import TopicId
 
 Decode = Decoding | Literal[True]
+Sent = TypeVar("Sent")
 
 
 class ClientRecords:
@@ -49,8 +49,8 @@ class TopicValues:
         self._records = records
 
     async def send(
-        self, send: Callable[[list[bytes]], Awaitable[Published]], given: Any, how: Encoding
-    ) -> Published:
+        self, send: Callable[[list[bytes]], Awaitable[Sent]], given: Any, how: Encoding
+    ) -> Sent:
         """Send values; once more if the server refuses them by what may be out of date here."""
         records = self._records.get()
         values = records.values_of(given)

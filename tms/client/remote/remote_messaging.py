@@ -96,8 +96,8 @@ class RemoteMessaging(Remote):
         caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads` in order; durable when it returns. Raises as `Messaging.publish`."""
-        body_format = _format_of(payloads)
-        body = _encode_publish(body_format, payloads, write_pointer)
+        body_format = format_of(payloads)
+        body = encode_publish(body_format, payloads, write_pointer)
         path = f"{topic_path(topic_id)}/publish?ids=true"
         if if_last is not None:
             path += f"&if_last={if_last.hex() or EMPTY}"
@@ -114,8 +114,8 @@ class RemoteMessaging(Remote):
         caller: Caller = ANYBODY,
     ) -> None:
         """Store `payloads` under a write pointer. Raises as `Messaging.store`."""
-        body_format = _format_of(payloads)
-        body = _encode_publish(body_format, payloads, write_pointer)
+        body_format = format_of(payloads)
+        body = encode_publish(body_format, payloads, write_pointer)
         path = f"{topic_path(topic_id)}/store"
         await self._calls.once("POST", path, body, body_format.content_type, caller)
 
@@ -143,7 +143,7 @@ class RemoteMessaging(Remote):
         [namespace] = {topic_id.namespace for topic_id in publications}
         topics = {topic_id.name: payloads for topic_id, payloads in publications.items()}
         # Avro has no place for what is done besides.
-        body_format = _format_of(*topics.values()) if request == NOTHING else JSON_BODIES
+        body_format = format_of(*topics.values()) if request == NOTHING else JSON_BODIES
         body = body_format.encode_publish_all(PublishAllRequest(topics, owner, sequence, request))
         send = self._calls.once if sequence is None else self._calls.safely
         path = f"v1/namespaces/{namespace}/publish"
@@ -234,12 +234,12 @@ def topic_path(topic_id: TopicId) -> str:
     return f"v1/namespaces/{topic_id.namespace}/topics/{topic_id.name}"
 
 
-def _format_of(*publications: Sequence[bytes]) -> AvroFormat:
+def format_of(*publications: Sequence[bytes]) -> AvroFormat:
     """Return the format to send bodies in: that of CDAP's, if none has a key or headers."""
     return AVRO_FRAMES if any(map(framed_of, publications)) else AVRO
 
 
-def _encode_publish(
+def encode_publish(
     body_format: AvroFormat, payloads: Sequence[bytes], write_pointer: int | None
 ) -> bytes:
     """Return the body of a publish or store.

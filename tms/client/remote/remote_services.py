@@ -7,6 +7,7 @@ from tms.client.remote.remote_groups import RemoteGroups
 from tms.client.remote.remote_messaging import RemoteMessaging
 from tms.client.remote.remote_namespaces import RemoteNamespaces
 from tms.client.remote.remote_ranges import RemoteRanges
+from tms.client.remote.remote_schedules import RemoteSchedules
 from tms.client.remote.remote_schemas import RemoteSchemas
 from tms.client.remote.remote_subscriptions import RemoteSubscriptions
 from tms.client.remote.remote_transactions import RemoteTransactions
@@ -44,6 +45,7 @@ class RemoteServices:
         self.transactions = RemoteTransactions(calls)
         self.subscriptions = RemoteSubscriptions(calls)
         self.groups = RemoteGroups(calls)
+        self.schedules = RemoteSchedules(calls)
         self.ranges = RemoteRanges(calls)
         self.namespaces = RemoteNamespaces(calls)
         self.schemas = RemoteSchemas(calls)

@@ -5,6 +5,7 @@
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Any, Literal, Unpack, overload
 
@@ -27,7 +28,7 @@ from tms.client.reading.poll import (
 from tms.client.reading.start import IfLast, Start, place_of, position
 from tms.client.reading.topic_values import Decode, TopicValues
 from tms.client.topics.async_subscription import AsyncSubscription
-from tms.client.topics.publishing import Publishing, store
+from tms.client.topics.publishing import Publishing, delivery_of, store
 from tms.core.errors import NotPermitted, TopicExists, TopicNotFound
 from tms.core.runtime.deadlines import deadline
 from tms.core.services.messaging import Messaging, Published, RollbackRange
@@ -37,6 +38,7 @@ from tms.core.values.groups import Group
 from tms.core.values.message import Message
 from tms.core.values.ranges import Reach, Split, TopicRange
 from tms.core.values.reading import isolation_of
+from tms.core.values.schedules import LISTED_DEFAULT, Scheduled, ScheduledMessage
 from tms.core.values.subscriptions import SubscriptionPosition
 from tms.core.values.topic import TopicId
 
@@ -186,6 +188,62 @@ class AsyncTopic:
             if is_encoded:
                 return await send(bodies(messages))
             return await self._values.send(send, messages, Encoding(schema, key_schema, register))
+
+    async def schedule(
+        self,
+        messages: GivenMessages | Any,
+        *,
+        after: Duration | None = None,
+        at: int | datetime | None = None,
+        key: Any = None,
+        headers: Mapping[str, bytes] | None = None,
+        schema: GivenSchema | None = None,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
+        timeout_s: Duration | None = None,
+    ) -> list[str]:
+        """Publish messages later, in order; they are durable on return.
+
+        Either `after` a time, in seconds or as `"5m"`, or `at` a time, in milliseconds since 1970
+        or as a datetime with a time zone; a time in the past means now. The other arguments are
+        those of `publish`. The messages are checked now. They get their message ids when they are
+        published. Until then they can be cancelled by the ids that are returned, 32 hexadecimal
+        digits each.
+
+        Repeated only if the server certainly did not carry it out. Raises as `publish` without a
+        transaction, `InvalidRequest` (invalid_delivery_time) for a time too far ahead, `TooLarge`
+        (too_many_scheduled), and `ValueError` unless one of `after` and `at` is given.
+        """
+        delivery = delivery_of(at, after)
+        is_encoded = schema is None and key_schema is None
+        messages = with_key(messages, key, headers, has_schema=not is_encoded)
+
+        async def send(payloads: list[bytes]) -> Scheduled:
+            return await self._services.schedules.schedule(self._id, payloads, delivery)
+
+        with deadline(timeout_s):
+            if is_encoded:
+                return list((await send(bodies(messages))).ids)
+            encoding = Encoding(schema, key_schema, register)
+            return list((await self._values.send(send, messages, encoding)).ids)
+
+    async def scheduled(
+        self, *, after: str | None = None, limit: int = LISTED_DEFAULT
+    ) -> list[ScheduledMessage]:
+        """Return the first messages that will be published later, by the times they are due.
+
+        Those after the id `after`, if it is given; at most 1,000. Raises `TopicNotFound`.
+        """
+        return list(await self._services.schedules.scheduled(self._id, after, limit))
+
+    async def cancel_scheduled(self, scheduled_id: str) -> None:
+        """Let a scheduled message never be published; durable on return.
+
+        A message is either cancelled or published, never both. Not repeated if it may have been
+        carried out. Raises `TopicNotFound`, `ScheduledNotFound` if it was published or cancelled
+        before, `OutcomeUnknown`.
+        """
+        await self._services.schedules.cancel_scheduled(self._id, scheduled_id)
 
     async def encode(
         self,

@@ -1,11 +1,14 @@
 """How messages of one publish go to a topic: at once or buffered, in a transaction or in none."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from tms.client.groups.client_parts import write_pointer_of
 from tms.client.reading.poll import Tx
-from tms.client.reading.start import IfLast, last_id_of
+from tms.client.reading.start import IfLast, id_or_ms, last_id_of
 from tms.core.services.messaging import NO_IDS, Messaging, Published
+from tms.core.text.durations import Duration, seconds_of
+from tms.core.values.schedules import DeliveryTime
 from tms.core.values.topic import TopicId
 from tms.core.values.transaction import Transaction
 
@@ -38,6 +41,19 @@ class Publishing(NamedTuple):
             pointer = None if tx is None else write_pointer_of(tx)
             return await messaging.publish(topic_id, payloads, pointer, if_last=self.last_id)
         return await tx.gathered.messages.publish(messaging, topic_id, payloads, self.last_id)
+
+
+def delivery_of(at: int | datetime | None, after: Duration | None) -> DeliveryTime:
+    """Return when to publish. Raises `ValueError` unless one is given, and as `id_or_ms`."""
+    if (at is None) == (after is None):
+        raise ValueError("give either at or after")
+    if after is not None:
+        return DeliveryTime(after_s=seconds_of(after))
+    if not isinstance(at, int | datetime):
+        raise TypeError(f"{at!r} is not a time in ms or a datetime")
+    at_ms = id_or_ms(at)
+    assert isinstance(at_ms, int)
+    return DeliveryTime(at_ms=at_ms)
 
 
 async def store(messaging: Messaging, topic_id: TopicId, payloads: list[bytes], tx: Tx) -> None:

@@ -4,6 +4,7 @@ Do not edit it: change that, and run `python -m dev.sync_client`.
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Literal, Unpack, overload
 
 from tms.client.groups.group import TopicGroup
@@ -21,6 +22,7 @@ from tms.core.text.durations import Duration
 from tms.core.values.groups import Group
 from tms.core.values.message import Message
 from tms.core.values.ranges import Reach, Split, TopicRange
+from tms.core.values.schedules import LISTED_DEFAULT, ScheduledMessage
 from tms.core.values.subscriptions import SubscriptionPosition
 
 
@@ -155,6 +157,62 @@ class Topic:
             if_last=if_last,
             timeout_s=timeout_s,
         )
+
+    def schedule(
+        self,
+        messages: GivenMessages | Any,
+        *,
+        after: Duration | None = None,
+        at: int | datetime | None = None,
+        key: Any = None,
+        headers: Mapping[str, bytes] | None = None,
+        schema: GivenSchema | None = None,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
+        timeout_s: Duration | None = None,
+    ) -> list[str]:
+        """Publish messages later, in order; they are durable on return.
+
+        Either `after` a time, in seconds or as `"5m"`, or `at` a time, in milliseconds since 1970
+        or as a datetime with a time zone; a time in the past means now. The other arguments are
+        those of `publish`. The messages are checked now. They get their message ids when they are
+        published. Until then they can be cancelled by the ids that are returned, 32 hexadecimal
+        digits each.
+
+        Repeated only if the server certainly did not carry it out. Raises as `publish` without a
+        transaction, `InvalidRequest` (invalid_delivery_time) for a time too far ahead, `TooLarge`
+        (too_many_scheduled), and `ValueError` unless one of `after` and `at` is given.
+        """
+        return self._bridge.call(
+            self._topic.schedule,
+            messages,
+            after=after,
+            at=at,
+            key=key,
+            headers=headers,
+            schema=schema,
+            key_schema=key_schema,
+            register=register,
+            timeout_s=timeout_s,
+        )
+
+    def scheduled(
+        self, *, after: str | None = None, limit: int = LISTED_DEFAULT
+    ) -> list[ScheduledMessage]:
+        """Return the first messages that will be published later, by the times they are due.
+
+        Those after the id `after`, if it is given; at most 1,000. Raises `TopicNotFound`.
+        """
+        return self._bridge.call(self._topic.scheduled, after=after, limit=limit)
+
+    def cancel_scheduled(self, scheduled_id: str) -> None:
+        """Let a scheduled message never be published; durable on return.
+
+        A message is either cancelled or published, never both. Not repeated if it may have been
+        carried out. Raises `TopicNotFound`, `ScheduledNotFound` if it was published or cancelled
+        before, `OutcomeUnknown`.
+        """
+        self._bridge.call(self._topic.cancel_scheduled, scheduled_id)
 
     def encode(
         self,

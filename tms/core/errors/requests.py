@@ -82,6 +82,10 @@ class InvalidRequest(RequestError):
                 "An owner and an origin have 1 to 255 characters; a sequence is a whole number "
                 "from 0 to 9007199254740991 (2^53 - 1); a sequence or an origin needs an owner."
             ),
+            invalid_delivery_time=(
+                "A delivery time is a number of milliseconds since 1970, or a delay of zero or "
+                "more seconds, and not both; it is at most `scheduled_s_max` ahead."
+            ),
             invalid_time="A time is a number of milliseconds since 1970, zero or more.",
             invalid_subscription_name=(
                 "A subscription's name has 1 to 255 letters, digits, _, - or dots."
@@ -193,6 +197,10 @@ class TooLarge(RequestError):
             too_many_subscriptions=(
                 "The topic has reached its limit of subscriptions; delete one that is not needed."
             ),
+            too_many_scheduled=(
+                "The topic has reached its limit of scheduled messages; wait until some are "
+                "published, or cancel some."
+            ),
             topic_limit_reached=(
                 "The limit of topics is reached; delete one, or raise `--topics-max`."
             ),
@@ -287,6 +295,15 @@ class TransactionUnknown(RequestError):
 
 class SubscriptionNotFound(RequestError):
     problems = at(404, subscription_not_found="The topic has no subscription with this name.")
+
+
+class ScheduledNotFound(RequestError):
+    problems = at(
+        404,
+        scheduled_not_found=(
+            "No message with this id is scheduled: it was published or cancelled, or never was."
+        ),
+    )
 
 
 class OwnerNotFound(RequestError):

@@ -27,6 +27,7 @@ STORE_KINDS: Mapping[str, MemoryKind] = {
     "groups": MemoryKind(
         "groups in use", "`topics_in_memory_max`", "7,000, and 650 for each open message"
     ),
+    "schedules": MemoryKind("topics with scheduled messages", "`topics_max`", "900"),
     "publications": MemoryKind(
         "write pointers with published messages, until they end or cleanup inverts them",
         "`transactions_in_progress_max`, and those that time out while another is in progress",

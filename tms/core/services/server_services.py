@@ -14,6 +14,7 @@ from tms.core.values.lags import ReaderLag
 from tms.core.values.namespaces import AsyncNamespaces
 from tms.core.values.ranges import Ranges
 from tms.core.values.room import Room
+from tms.core.values.schedules import Schedules
 from tms.core.values.subscriptions import Subscriptions
 
 
@@ -38,6 +39,11 @@ class StoreServices(Protocol):
     @property
     def groups(self) -> Groups:
         """Groups of consumers that share a topic's messages."""
+        ...
+
+    @property
+    def schedules(self) -> Schedules:
+        """Messages that are published later."""
         ...
 
     @property

@@ -7,5 +7,6 @@ version. DO NOT CHANGE the names: stored.
 from typing import Final
 
 GROUPS: Final = "groups"
-FEATURES: Final = (GROUPS,)
+SCHEDULES: Final = "schedules"
+FEATURES: Final = (GROUPS, SCHEDULES)
 """The features that this version knows, sorted."""

@@ -15,10 +15,17 @@ from dataclasses import dataclass, replace
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import MS_PER_S, NAME_CHARS_MAX, TTL_S_MAX
-from tms.core.values.topic_properties import CLEANUP, COMPACT, LIVE_FROM, check_meaning
+from tms.core.values.topic_properties import (
+    CLEANUP,
+    COMPACT,
+    HAS_SCHEDULE,
+    LIVE_FROM,
+    check_meaning,
+)
 
 TTL = "ttl"
 GENERATION = "generation"
+_YES = "true"
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}")
 _TOPIC = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
@@ -71,6 +78,8 @@ class TopicMetadata:
     """Properties other than ttl and generation, as the user gave them."""
     live_from_ms: int = 0
     """Messages from before this time have expired, because of a raised ttl or a trim; in ms."""
+    has_schedule: bool = False
+    """Whether messages were ever scheduled, so that a server that starts looks for them."""
 
     @property
     def exists(self) -> bool:
@@ -109,6 +118,10 @@ class TopicMetadata:
         """Return the topic after all entries before `before_ms`, ms since 1970, expire."""
         return replace(self, live_from_ms=max(self.live_from_ms, before_ms))
 
+    def with_schedule(self) -> "TopicMetadata":
+        """Return the topic with messages that are scheduled."""
+        return replace(self, has_schedule=True)
+
     def deleted(self) -> "TopicMetadata":
         """Return the topic in its deleted state."""
         return replace(self, generation=-self.generation)
@@ -119,8 +132,10 @@ class TopicMetadata:
         return dict(sorted(whole.items()))
 
     def stored_properties(self) -> dict[str, str]:
-        """Return the contents of the topic's row: `all_properties`, and `live_from_ms` if set."""
+        """Return the contents of the topic's row: `all_properties` and the hidden ones."""
         stored = self.all_properties()
+        if self.has_schedule:
+            stored[HAS_SCHEDULE] = _YES
         if self.live_from_ms:
             stored[LIVE_FROM] = str(self.live_from_ms)
         return dict(sorted(stored.items()))
@@ -137,7 +152,8 @@ class TopicMetadata:
         # Earlier versions stored a user's property of this name, not always a number.
         has_live_from = _LIVE_FROM.fullmatch(rest.get(LIVE_FROM, "")) is not None
         live_from_ms = int(rest.pop(LIVE_FROM)) if has_live_from else 0
-        return cls(topic_id, generation, ttl_s, rest, live_from_ms)
+        has_schedule = rest.pop(HAS_SCHEDULE, None) == _YES
+        return cls(topic_id, generation, ttl_s, rest, live_from_ms, has_schedule)
 
 
 def parse_ttl(text: str) -> int:

@@ -34,6 +34,7 @@ SUBJECT_STRATEGY = "subject_strategy"
 SCHEMA_CHECK = "schema_check"
 LIVE_FROM = "live_from_ms"
 HIDDEN = "tms."
+HAS_SCHEDULE = f"{HIDDEN}scheduled"
 """The prefix of the names of hidden properties. `live_from_ms` is older than that rule."""
 TOMBSTONE_S_DEFAULT = 24 * 3600
 

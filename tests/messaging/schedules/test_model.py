@@ -1,0 +1,20 @@
+"""Scheduled messages are published once, when they are due, or cancelled, whatever fails."""
+
+from hypothesis import Phase, settings
+
+from tests.messaging.schedules.schedule_machine import Elsewhere, OnLevelDB, OnMemory
+from tests.scale import scaled
+
+# What fails is not made smaller: each step may recover a service, so that takes minutes.
+SETTINGS = settings(
+    max_examples=scaled(30), stateful_step_count=30, phases=[Phase.explicit, Phase.generate]
+)
+
+TestOnMemory = OnMemory.TestCase
+TestOnMemory.settings = SETTINGS
+
+TestElsewhere = Elsewhere.TestCase
+TestElsewhere.settings = SETTINGS
+
+TestOnLevelDB = OnLevelDB.TestCase
+TestOnLevelDB.settings = SETTINGS

@@ -1,0 +1,1 @@
+"""Messages that are published later."""

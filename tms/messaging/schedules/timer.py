@@ -1,0 +1,196 @@
+"""Publishes the scheduled messages of a store when they are due.
+
+1. One task waits for the first topic of a heap. A turn of a topic publishes one page of its
+   messages. Topics that are due have their turns beside one another, up to a bound.
+2. The messages of a page, the end of their rows and the watermark are one write. So each message is
+   published once, whatever fails.
+3. The clock is looked at each half second, because it may be set.
+4. At the start all topics that have a schedule have a turn. If a turn fails, the topic has another
+   one a second later; so do all after a flush that failed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from tms.core.errors import Stopping, TmsError, TopicNotFound
+from tms.core.limits import MS_PER_S
+from tms.core.runtime.supervision import supervised
+from tms.core.values.store_features import SCHEDULES
+from tms.core.values.topic import TopicId, TopicMetadata
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.schedules.due_topics import DueTopics
+from tms.messaging.schedules.loaded import LoadedSchedules
+from tms.messaging.schedules.loaded_schedule import LoadedSchedule
+from tms.messaging.schedules.writes import DuePublication, Numbers
+from tms.messaging.write_requests import Writing
+
+_LOOK_S: Final = 0.5
+_AGAIN_S: Final = 1.0
+_AT_ONCE: Final = 16
+_PAGE_ROWS: Final = 1_000
+_PAGE_BYTES: Final = 4 * 1024 * 1024
+_FOUND_AT_ONCE: Final = 1_000
+_NOW: Final = 0
+
+_log = logging.getLogger(__name__)
+
+
+class ScheduleTimer:
+    """The timer of one store."""
+
+    def __init__(self, writing: Writing, schedules: LoadedSchedules, numbers: Numbers) -> None:
+        self._engine = writing.engine
+        self._writing = writing
+        self._schedules = schedules
+        self._numbers = numbers
+        self._due = DueTopics()
+        self._wake = asyncio.Event()
+        self._turns: dict[TopicId, asyncio.Task[None]] = {}
+        self._again: dict[TopicId, asyncio.TimerHandle] = {}
+        self._failing: set[TopicId] = set()
+        self._is_found = False
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = supervised("publishing of scheduled messages", self._run)
+
+    def look_at(self, topic_id: TopicId, due_ms: int) -> None:
+        """Give a topic a turn at a time."""
+        if self._due.put(topic_id, due_ms):
+            self._wake.set()
+
+    async def close(self) -> None:
+        """End, with the turns that are under way."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        for handle in self._again.values():
+            handle.cancel()
+        await asyncio.gather(*self._turns.values(), return_exceptions=True)
+
+    async def _run(self) -> None:
+        if not self._is_found:
+            await self._find()
+            self._is_found = True
+        while True:
+            self._wake.clear()
+            for topic_id in self._schedules.take_lost():
+                self._look_again(topic_id)
+            now_ms = self._engine.clock.now_ms()
+            for topic_id in self._due.take(now_ms, _AT_ONCE - len(self._turns)):
+                self._begin(topic_id)
+            await self._wait(now_ms)
+
+    async def _wait(self, now_ms: int) -> None:
+        """Wait until something may be due."""
+        first_ms = self._due.first_ms()
+        if first_ms is None or len(self._turns) >= _AT_ONCE:
+            await self._wake.wait()
+            return
+        wait_s = min(max(0, first_ms - now_ms) / MS_PER_S, _LOOK_S)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), wait_s)
+
+    async def _find(self) -> None:
+        """Give a turn to all topics that have a schedule."""
+        tables, threads = self._engine.tables, self._engine.threads
+        if SCHEDULES not in await threads.read(tables.features):
+            return
+        topics = tables.metadata.scan()
+        while found := await threads.read(_next, topics):
+            for topic in found:
+                if topic.exists and topic.has_schedule:
+                    self._due.put(topic.id, _NOW)
+
+    def _begin(self, topic_id: TopicId) -> None:
+        """Begin a topic's turn; if it has one, it has another one after that."""
+        if topic_id in self._turns:
+            self._look_again(topic_id)
+            return
+        task = self._turns[topic_id] = asyncio.create_task(self._turn(topic_id))
+        task.add_done_callback(lambda _: self._end(topic_id))
+
+    def _end(self, topic_id: TopicId) -> None:
+        del self._turns[topic_id]
+        self._wake.set()
+
+    def _look_again(self, topic_id: TopicId) -> None:
+        """Give a topic a turn after a while."""
+
+        def again() -> None:
+            del self._again[topic_id]
+            self.look_at(topic_id, _NOW)
+
+        if topic_id not in self._again:
+            loop = asyncio.get_running_loop()
+            self._again[topic_id] = loop.call_later(_AGAIN_S, again)
+
+    async def _turn(self, topic_id: TopicId) -> None:
+        try:
+            async with self._engine.states.held((topic_id,)) as [state]:
+                schedule = await self._schedules.find(state)
+                next_ms = await self._publish(state, schedule)
+            if next_ms is not None:
+                self.look_at(topic_id, next_ms)
+            elif not schedule.in_use and not schedule.is_in_flush:
+                self._schedules.forget(topic_id, schedule)
+        except (TopicNotFound, Stopping):
+            return
+        except Exception as error:
+            self._failed(topic_id, error)
+        else:
+            self._failing.discard(topic_id)
+
+    def _failed(self, topic_id: TopicId, error: Exception) -> None:
+        if topic_id not in self._failing:
+            self._failing.add(topic_id)
+            is_known = isinstance(error, TmsError)
+            _log.warning(
+                "cannot publish the scheduled messages of topic %s: %s",
+                topic_id,
+                error,
+                exc_info=None if is_known else error,
+            )
+        self._look_again(topic_id)
+
+    async def _publish(self, state: TopicState, schedule: LoadedSchedule) -> int | None:
+        """Publish a page of what is due; return when there is more, None if nothing waits."""
+        closed = schedule.close(self._engine.clock.now_ms(), self._numbers.last)
+        try:
+            await self._schedules.wait_for_flush(schedule)
+            page = await self._engine.threads.read(
+                schedule.rows.page,
+                schedule.watermark,
+                closed,
+                rows_max=_PAGE_ROWS,
+                bytes_max=_PAGE_BYTES,
+            )
+            if not page.is_empty:
+                through = page.through(closed)
+                write = DuePublication(
+                    self._writing,
+                    state,
+                    schedule,
+                    page,
+                    through,
+                    changes=self._schedules.changes,
+                )
+                await self._engine.writer.submit(write, goes_on=True)
+        finally:
+            schedule.end_turn()
+        firsts = [schedule.first_ms, None if page.next is None else page.next.due_ms]
+        known = [each for each in firsts if each is not None]
+        if not known:
+            return None
+        # What was scheduled at the watermark's time is due, even if the clock was set back.
+        return _NOW if min(known) <= schedule.watermark.due_ms else min(known)
+
+
+def _next(topics: Iterator[TopicMetadata]) -> Iterable[TopicMetadata]:
+    return list(islice(topics, _FOUND_AT_ONCE))
