@@ -154,9 +154,11 @@ class Clients:
         given = {topic: [payload for _, payload in shown[topic, True]] for topic in TOPICS}
         for topic in TOPICS:
             all_of_it = [payload for _, payload in shown[topic, False]]
-            assert len(all_of_it) == len(set(all_of_it))
-            assert set(self.acknowledged[topic]) <= set(all_of_it)
-            assert set(self.committed) <= set(given[topic])
+            assert len(all_of_it) == len(set(all_of_it)), f"{topic} has a message twice"
+            lost = set(self.acknowledged[topic]) - set(all_of_it)
+            assert not lost, f"{topic} lost {len(lost)} acknowledged messages: {sorted(lost)[:5]}"
+            lost = set(self.committed) - set(given[topic])
+            assert not lost, f"{topic} lost {len(lost)} committed messages: {sorted(lost)[:5]}"
         prefix = f"{len(self._threads) - 1}."  # of the thread that has transactions
         whole = [{p for p in given[topic] if p.startswith(prefix)} for topic in TOPICS]
         assert whole[0] == whole[1], "a transaction is not whole"

@@ -98,11 +98,15 @@ def _rounds(
         metadata = stack.enter_context(metadata_servers(kind, folder / "metadata"))
         rounds = new_rounds(hbase, metadata, stack)
         faults = [only] if only else list(rounds.faults)
-        for number in numbers:
-            fault = faults[number % len(faults)]
-            told = {"metadata": kind, "fault": fault, **rounds.round(fault)}
-            show(json.dumps(told))
-            yield told
+        try:
+            for number in numbers:
+                fault = faults[number % len(faults)]
+                told = {"metadata": kind, "fault": fault, **rounds.round(fault)}
+                show(json.dumps(told))
+                yield told
+        except Exception:
+            rounds.finish()  # what was acknowledged before is checked all the same
+            raise
         rounds.finish()
 
 
