@@ -29,6 +29,7 @@ from tables.hbase.fence import FENCE_KEY
 from tables.hbase.layout import COLUMN, Salt, parse
 from tables.store import MESSAGE, TRANSACTION
 from tests.faults.hbase.cluster_clients import TIMEOUT_S, TOPICS, Clients, answer_of, base_of
+from tests.faults.hbase.conftest import running
 from tests.faults.hbase.long_rounds import lasts, main
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
 from tests.servers.proxy import Proxy
@@ -275,13 +276,14 @@ class ShardRounds:
         hbase.kill(name)
         for clients in self.clients:
             clients.until_more(AFTER)
-        hbase.start(name)
+        running(hbase)
         self.cluster.until(lambda _: True, "all served")
         return self.cluster.servers
 
     def change_regions(self) -> Sequence[int]:
         """Split and move the region of a shard's newest messages, and move that of its fence."""
         hbase, place = self.cluster.hbase, parse(self.cluster.store).of_shard(0)
+        running(hbase)
         self.check(limit=2 * READ_AGAIN)
         namespace, topic = NAMESPACES[0], TOPICS[0]
         newest = bytes.fromhex(self.shown[namespace, topic, False][-1][0])
