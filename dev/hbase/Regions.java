@@ -9,6 +9,7 @@
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HexFormat;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.HBaseConfiguration;
 import org.apache.hadoop.hbase.HRegionLocation;
 import org.apache.hadoop.hbase.ServerName;
@@ -19,11 +20,17 @@ import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.RegionLocator;
 
 public final class Regions {
+    private static final int CALL_MS_MAX = 60_000;
+
     public static void main(String[] arguments) throws Exception {
         String verb = arguments[0];
         TableName table = TableName.valueOf(arguments[1]);
         byte[] row = HexFormat.of().parseHex(arguments[2]);
-        try (Connection connection = ConnectionFactory.createConnection(HBaseConfiguration.create());
+        Configuration conf = HBaseConfiguration.create();
+        for (String limit : new String[] {"hbase.rpc.timeout", "hbase.client.operation.timeout"}) {
+            conf.setInt(limit, CALL_MS_MAX); // the gateway's own are too short for a busy machine
+        }
+        try (Connection connection = ConnectionFactory.createConnection(conf);
                 Admin admin = connection.getAdmin();
                 RegionLocator locator = connection.getRegionLocator(table)) {
             HRegionLocation found = locator.getRegionLocation(row, true);

@@ -1,4 +1,4 @@
-"""The wall clock of processes that a test starts, and sets while they run.
+"""The clocks of processes that a test starts, and sets while they run.
 
 A shim (`stepping_clock.c`) adds to the machine's clocks what a file says. It is built with the C
 compiler of the machine: where there is none, the test fails and says so.
@@ -12,14 +12,14 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 _SOURCE = Path(__file__).with_suffix(".c")
-_OFFSETS = struct.Struct("=qq")
+_OFFSETS = struct.Struct("=qqq")
 
 
 @cache
 def _shim() -> Path:
     """Build the shim, once in this process."""
     built = Path(mkdtemp(prefix="tms-clock-")) / "stepping_clock.so"
-    compile_it = ("cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(built), str(_SOURCE))
+    compile_it = ("cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(built), str(_SOURCE), "-ldl")
     subprocess.run(compile_it, check=True)
     return built
 
@@ -33,7 +33,7 @@ class SteppingClock:
         self._path.write_bytes(bytes(_OFFSETS.size))
         self._file = self._path.open("r+b")
         self._offsets = mmap.mmap(self._file.fileno(), _OFFSETS.size)
-        self.wall_ms = self.boot_ms = 0
+        self.wall_ms = self.boot_ms = self.steady_ms = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -41,11 +41,11 @@ class SteppingClock:
         return {"LD_PRELOAD": str(_shim()), "CLOCK_OFFSETS": str(self._path)}
 
     def _put(self) -> None:
-        self._offsets[:] = _OFFSETS.pack(self.wall_ms, self.boot_ms)
+        self._offsets[:] = _OFFSETS.pack(self.wall_ms, self.boot_ms, self.steady_ms)
 
     def set_right(self) -> None:
-        """Let both clocks be those of the machine."""
-        self.wall_ms = self.boot_ms = 0
+        """Make all clocks those of the machine."""
+        self.wall_ms = self.boot_ms = self.steady_ms = 0
         self._put()
 
     def step(self, by_ms: int) -> None:
@@ -57,6 +57,12 @@ class SteppingClock:
         """Let time pass in which the machine was suspended: both clocks go on, and no process."""
         self.boot_ms += for_ms
         self.step(for_ms)
+
+    def stand_still(self, for_ms: int) -> None:
+        """Take back time in which the processes were stopped, so that none has passed for them."""
+        self.boot_ms -= for_ms
+        self.steady_ms -= for_ms
+        self.step(-for_ms)
 
     def close(self) -> None:
         """Let go of the file."""

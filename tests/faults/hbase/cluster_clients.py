@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -52,6 +52,8 @@ class Clients:
         """The versions that acknowledged commits have given the position."""
         self.count = 0
         self.longest_s = 0.0
+        self.errors = Counter[str]()
+        """The requests that failed since `watch`, by status or kind of error."""
         self._last_s = time.monotonic()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -75,8 +77,10 @@ class Clients:
                 try:
                     work(http, self._urls[at % len(self._urls)], f"{number}.{count}")
                     self._stop.wait(self._pause_s)
-                except httpx.HTTPError:
+                except httpx.HTTPError as error:
                     at += 1
+                    with self._lock:
+                        self.errors[_kind(error)] += 1
                     self._stop.wait(0.02)
 
     def _note(self, notes: list[Any], what: Any) -> None:
@@ -122,10 +126,20 @@ class Clients:
         self._note(self.moved, version + 1)
         self.committed.append(name)
 
+    def publish_to(self, url: str, name: str) -> bool:
+        """Publish once to one server, with more patience; return whether it acknowledged that."""
+        with httpx.Client(timeout=WAIT_S_MAX, trust_env=False) as http:
+            try:
+                self._publish(http, url, name)
+            except httpx.HTTPError:
+                return False
+        return True
+
     def watch(self) -> None:
         """Begin to measure."""
         with self._lock:
             self.longest_s, self._last_s = 0.0, time.monotonic()
+            self.errors.clear()
 
     def until_more(self, number: int) -> None:
         enough = self.count + number
@@ -140,9 +154,11 @@ class Clients:
         given = {topic: [payload for _, payload in shown[topic, True]] for topic in TOPICS}
         for topic in TOPICS:
             all_of_it = [payload for _, payload in shown[topic, False]]
-            assert len(all_of_it) == len(set(all_of_it))
-            assert set(self.acknowledged[topic]) <= set(all_of_it)
-            assert set(self.committed) <= set(given[topic])
+            assert len(all_of_it) == len(set(all_of_it)), f"{topic} has a message twice"
+            lost = set(self.acknowledged[topic]) - set(all_of_it)
+            assert not lost, f"{topic} lost {len(lost)} acknowledged messages: {sorted(lost)[:5]}"
+            lost = set(self.committed) - set(given[topic])
+            assert not lost, f"{topic} lost {len(lost)} committed messages: {sorted(lost)[:5]}"
         prefix = f"{len(self._threads) - 1}."  # of the thread that has transactions
         whole = [{p for p in given[topic] if p.startswith(prefix)} for topic in TOPICS]
         assert whole[0] == whole[1], "a transaction is not whole"
@@ -173,6 +189,12 @@ def answer_of(
     found = wait_until(answer, f"an answer to {method} {path}")
     assert found is not None
     return found.json() if found.content else None
+
+
+def _kind(error: httpx.HTTPError) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return str(error.response.status_code)
+    return type(error).__name__
 
 
 def _post(http: httpx.Client, url: str, body: Json) -> Json:

@@ -4,11 +4,11 @@ import argparse
 import json
 import signal
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from statistics import quantiles
+from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any, Protocol
@@ -28,8 +28,8 @@ class FaultyRounds(Protocol):
         """By name."""
         ...
 
-    def round(self, fault: str) -> Mapping[str, float]:
-        """Let a fault happen; return what it cost, in seconds, by name."""
+    def round(self, fault: str) -> Mapping[str, Any]:
+        """Let a fault happen; return what it cost by name: numbers and, by kind, the errors."""
         ...
 
     def finish(self) -> None:
@@ -37,6 +37,8 @@ class FaultyRounds(Protocol):
         ...
 
 
+_GIVE_UP_S = 4
+"""Less than the `hbase_timeout_s` of the servers."""
 NewRounds = Callable[[HBaseServers, str, ExitStack], FaultyRounds]
 """Starts servers on HBase and the URL of a metadata store, until the stack ends."""
 
@@ -91,27 +93,33 @@ def _rounds(
 ) -> Iterator[Json]:
     with TemporaryDirectory(prefix="tms-rounds-") as name, ExitStack() as stack:
         folder = Path(name)
-        hbase = start(folder / "hbase")
+        hbase = start(folder / "hbase", cluster=True, give_up_s=_GIVE_UP_S)
         stack.callback(hbase.stop)
         metadata = stack.enter_context(metadata_servers(kind, folder / "metadata"))
         rounds = new_rounds(hbase, metadata, stack)
         faults = [only] if only else list(rounds.faults)
-        for number in numbers:
-            fault = faults[number % len(faults)]
-            told = {"metadata": kind, "fault": fault, **rounds.round(fault)}
-            show(json.dumps(told))
-            yield told
+        try:
+            for number in numbers:
+                fault = faults[number % len(faults)]
+                told = {"metadata": kind, "fault": fault, **rounds.round(fault)}
+                show(json.dumps(told))
+                yield told
+        except Exception:
+            rounds.finish()  # what was acknowledged before is checked all the same
+            raise
         rounds.finish()
 
 
 def _tell(done: Iterable[Json]) -> None:
-    """Show the quantiles of what each fault cost."""
+    """Show what each fault cost."""
+    errors: dict[str, Counter[str]] = defaultdict(Counter)
     costs: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for each in done:
-        for name in each.keys() - {"metadata", "fault"}:
+        errors[each["fault"]].update(each.get("errors", {}))
+        for name in each.keys() - {"metadata", "fault", "errors"}:
             costs[each["fault"]][name].append(each[name])
     for fault, by_name in costs.items():
-        for name, seconds in sorted(by_name.items()):
-            cuts = quantiles(seconds, n=100, method="inclusive") if seconds[1:] else seconds * 99
-            count = f"{len(seconds)} rounds"
-            show(f"{fault}: {count}, {name} p50 {cuts[49]:.1f} s, p99 {cuts[98]:.1f} s")
+        for name, values in sorted(by_name.items()):
+            middle, most = median(values), max(values)
+            show(f"{fault}: {len(values)} rounds, {name} p50 {middle:.1f}, greatest {most:.1f}")
+        show(f"{fault}: errors {dict(errors[fault])}")

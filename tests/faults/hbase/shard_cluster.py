@@ -4,7 +4,9 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from zlib import crc32
 
 import httpx
@@ -15,6 +17,7 @@ from tests.faults.hbase.cluster_clients import TOPICS, Json, answer_of, base_of
 from tests.faults.hbase.takeovers import LEASE_S
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
+from tests.servers.stepping_clock import SteppingClock
 from tests.waiting import WAIT_S_MAX, wait_until
 from tms.core.values.shards import ShardBy, Sharding
 from tms.server.stores import create_tables
@@ -34,7 +37,7 @@ NAMESPACES = [
 
 
 class Server:
-    """One of the servers, behind a gateway of its own; the others reach it by a link."""
+    """One of the servers. It has its own clock, gateway, and links to others and the metadata."""
 
     def __init__(self, cluster: "ShardCluster", port: int) -> None:
         self.cluster = cluster
@@ -42,16 +45,25 @@ class Server:
         self.url = f"http://{HOST}:{port}"
         self.link = cluster.stack.enter_context(Proxy(port))
         self.advertised = f"http://{self.link.address}"
+        self.to_metadata = cluster.stack.enter_context(Proxy(cluster.metadata_port))
+        folder = Path(cluster.stack.enter_context(TemporaryDirectory(prefix="tms-clock-")))
+        self.clock = cluster.stack.enter_context(closing(SteppingClock(folder)))
         self.start()
 
     def start(self) -> None:
         cluster = self.cluster
+        self.clock.set_right()
         self.gateway = cluster.stack.enter_context(Proxy(cluster.gateway_port))
         store = f"hbase://{HOST}:{self.gateway.port}/{cluster.prefix}"
-        advertise = ("--advertise", self.advertised, "--metadata", cluster.metadata)
+        metadata = f"{cluster.scheme}://{self.to_metadata.address}/{cluster.prefix}"
+        advertise = ("--advertise", self.advertised)
+        known = ("--metadata", f"{metadata}?session_timeout_s=4")
         own = ("--allowed-hosts", HOST)
         self.process = ServerProcess(
-            store, *advertise, *own, *FLAGS, *cluster.flags, port=self.port
+            store,
+            *(*advertise, *known, *own, *FLAGS, *cluster.flags),
+            port=self.port,
+            clock=self.clock,
         )
 
     def signal(self, number: int) -> None:
@@ -74,12 +86,13 @@ class ShardCluster:
         self.flags = flags
         self.gateway_port = hbase.gateway_port
         self.prefix = f"t{uuid.uuid4().hex[:8]}"
-        url = f"hbase://{HOST}:{self.gateway_port}/{self.prefix}"
+        self.hbase = hbase
+        self.store = f"hbase://{HOST}:{self.gateway_port}/{self.prefix}"
         sharding = Sharding(SHARDS, ShardBy.NAMESPACE)
-        create_tables(url, Settings(store=url), (HOST, hbase.admin_port), sharding)
-        scheme, _, address = metadata.partition("://")
-        self.to_metadata = stack.enter_context(Proxy(int(address.rpartition(":")[2])))
-        self.metadata = f"{scheme}://{self.to_metadata.address}/{self.prefix}?session_timeout_s=4"
+        settings = Settings(store=self.store)
+        create_tables(self.store, settings, (HOST, hbase.admin_port), sharding)
+        self.scheme, _, address = metadata.partition("://")
+        self.metadata_port = int(address.rpartition(":")[2])
         self.servers = [Server(self, port) for port in free_ports(SERVERS)]
         stack.callback(self.close)
         self.http = stack.enter_context(httpx.Client(timeout=WAIT_S_MAX, trust_env=False))
@@ -89,8 +102,8 @@ class ShardCluster:
                 self.ask("PUT", f"{base_of(namespace)}/{topic}")
             self.ask("PUT", f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s")
 
-    def led(self) -> dict[int, Server] | None:
-        """Return who serves each shard; None if not all are served, or nobody says it."""
+    def led(self, but: int | None = None) -> dict[int, Server] | None:
+        """Return who serves each shard; None if not all but one are served, or nobody says it."""
         for server in self.servers:
             state = server.state()
             if state is None:
@@ -101,7 +114,7 @@ class ShardCluster:
                 for one in self.servers
                 if one.advertised == each["address"]
             }
-            shards = state["shards"]
+            shards = [each for each in state["shards"] if each["shard"] != but]
             if all(each["state"] == "serving" and each["leader"] in by_id for each in shards):
                 return {each["shard"]: by_id[each["leader"]] for each in shards}
         return None
@@ -109,15 +122,27 @@ class ShardCluster:
     def until(self, condition: Callable[[dict[int, Server]], bool], what: str) -> None:
         wait_until(lambda: (led := self.led()) is not None and condition(led), what)
 
-    def until_even(self, servers: Sequence[Server]) -> None:
-        """Wait until these servers lead all shards, and none two more than another."""
+    def until_even(self, servers: Sequence[Server], but: int | None = None) -> None:
+        """Wait until these servers lead all shards but one, and none two more than another."""
 
-        def is_even(led: dict[int, Server]) -> bool:
-            counts = Counter(led.values())
+        def is_even() -> bool:
+            counts = Counter((self.led(but) or {}).values())
             numbers = [counts[each] for each in servers]
-            return sum(numbers) == SHARDS and max(numbers) - min(numbers) <= 1
+            is_whole = sum(numbers) == SHARDS - (but is not None)
+            return is_whole and max(numbers) - min(numbers) <= 1
 
-        self.until(is_even, "an even share")
+        wait_until(is_even, "an even share")
+
+    def number_of(self, server: Server) -> int:
+        """Return the number by which the cluster knows a server."""
+        instances = self.ask("GET", "/v1/cluster")["instances"]
+        return next(int(each["id"]) for each in instances if each["address"] == server.advertised)
+
+    def wish(self, shard: int, server: Server) -> None:
+        """Make a server lead a shard, which is free to move again once it does."""
+        self.ask("PUT", "/v1/cluster/wishes", {str(shard): self.number_of(server)})
+        self.until(lambda led: led[shard] is server, "a moved shard")
+        self.ask("PUT", "/v1/cluster/wishes", {str(shard): None})
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
         """Return the answer of a server that has one, once one has."""

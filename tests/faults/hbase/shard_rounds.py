@@ -4,28 +4,45 @@
 
 starts HBase, ZooKeeper and etcd, and goes on with the rounds that the file does not have yet. A
 line of it says which fault it was, and for how long nothing was acknowledged: the longest of the
-namespaces whose leader was hit, and of the others.
+namespaces whose leader was hit, and of the others. It also counts the requests that failed, by
+status, or by the kind of error if there was no answer.
 
 Each namespace is held to all that `takeovers` holds a cluster with one leader to, and through
 whichever server one asks, the answer is the same.
 """
 
 import signal
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from itertools import count
 
+import happybase
+import httpx
+
+from dev.hbase.regions import change
 from dev.hbase.servers import HBaseServers
+from dev.processes import HOST
+from tables.hbase.fence import FENCE_KEY
+from tables.hbase.layout import COLUMN, Salt, parse
+from tables.store import MESSAGE, TRANSACTION
 from tests.faults.hbase.cluster_clients import TIMEOUT_S, TOPICS, Clients, answer_of, base_of
+from tests.faults.hbase.conftest import running
 from tests.faults.hbase.long_rounds import lasts, main
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
 from tests.servers.proxy import Proxy
+from tests.servers.server_process import ServerProcess
 
 ALL = 1_000_000
 READ_AGAIN = 100
 """Messages of a topic. To read more takes long, because each reference costs a scan."""
+BURST = 4
+"""Publishes to each shard that wait for a machine to wake up."""
 BEFORE, AFTER = 5, 8
 """Requests acknowledged in each namespace before a fault, and once it has passed."""
+_FENCED = "tms_cluster_fenced_writes_total"
 
 
 class ShardRounds:
@@ -46,8 +63,18 @@ class ShardRounds:
         for clients in self.clients:
             cluster.stack.callback(clients.stop)
         self.held: list[Proxy] = []
+        self.fenced = 0
+        """How many writes of machines that woke up the fence stopped."""
         self.shown: dict[tuple[str, str, bool], list[tuple[str, str]]] = defaultdict(list)
-        self.faults: dict[str, Callable[[], Sequence[Server]]] = {
+        self._numbers = count()
+        self.faults: dict[str, Callable[[], Sequence[Server | int]]] = {
+            "machine paused": self.pause_machine,
+            "address unreachable": self.hide_address,
+            "shard damaged": self.damage,
+            "all stopped": self.stop_all,
+            "region server killed": self.kill_region_server,
+            "regions changed": self.change_regions,
+            "gateway held 60 s": self.hold_gateway_60_s,
             "kill": self.kill,
             "move": self.move,
             "stop": self.stop,
@@ -63,8 +90,11 @@ class ShardRounds:
             "pause 60 s": lambda: self.pause(60),
         }
 
-    def round(self, fault: str) -> dict[str, float]:
-        """Let a fault happen; return the longest pauses in s, of whom it hit and of others."""
+    def round(self, fault: str) -> dict[str, float | dict[str, int]]:
+        """Let a fault happen; return the longest pauses in s, of whom it hit and of others.
+
+        What it hit are servers, or shards.
+        """
         cluster = self.cluster
         cluster.until_even(cluster.servers)
         led = cluster.led()
@@ -72,19 +102,28 @@ class ShardRounds:
         for clients in self.clients:
             clients.until_more(BEFORE)
             clients.watch()
+        before = sum(clients.count for clients in self.clients)
         hit = self.faults[fault]()
         for clients in self.clients:
             clients.until_more(AFTER)
         pauses = [clients.longest_s for clients in self.clients]
-        of_hit = [pauses[shard] for shard in range(SHARDS) if led[shard] in hit]
-        others = [pauses[shard] for shard in range(SHARDS) if led[shard] not in hit]
+        is_hit = [led[shard] in hit or shard in hit for shard in range(SHARDS)]
+        of_hit = [pause for pause, was in zip(pauses, is_hit, strict=True) if was]
+        others = [pause for pause, was in zip(pauses, is_hit, strict=True) if not was]
+        errors = sum((clients.errors for clients in self.clients), Counter[str]())
+        done = sum(clients.count for clients in self.clients) - before
         self.check(limit=2 * READ_AGAIN)  # while they go on
         for clients in self.clients:
             clients.working.clear()
         self.check()
         for clients in self.clients:
             clients.working.set()
-        return {"hit_s": max(of_hit, default=0.0), "others_s": max(others, default=0.0)}
+        return {
+            "hit_s": max(of_hit, default=0.0),
+            "others_s": max(others, default=0.0),
+            "acknowledged": done,
+            "errors": dict(errors),
+        }
 
     @property
     def victim(self) -> Server:
@@ -139,14 +178,7 @@ class ShardRounds:
     def move(self) -> Sequence[Server]:
         victim = self.victim
         other = next(each for each in self.cluster.servers if each is not victim)
-        state = other.state()
-        assert state is not None
-        number = next(
-            each["id"] for each in state["instances"] if each["address"] == other.advertised
-        )
-        self.cluster.ask("PUT", "/v1/cluster/wishes", {"0": number})
-        self.cluster.until(lambda led: led[0] is other, "a moved shard")
-        self.cluster.ask("PUT", "/v1/cluster/wishes", {"0": None})
+        self.cluster.wish(0, other)
         return [victim]
 
     def pause(self, seconds: float) -> Sequence[Server]:
@@ -155,6 +187,121 @@ class ShardRounds:
         lasts(seconds)
         victim.signal(signal.SIGCONT)
         self.cluster.until(lambda _: True, "all served")
+        return [victim]
+
+    def pause_machine(self) -> Sequence[Server]:
+        """Pause a server and all its clocks until others lead, and wake it up with work to do.
+
+        For it no time has passed, and the metadata store says nothing for a second, so it leads
+        in its own eyes. Its clocks are right again after it has led under the wrong ones.
+        """
+        cluster, victim = self.cluster, self.victim
+        led = cluster.led()
+        assert led is not None
+        number = next(self._numbers)
+        hers = [clients for shard, clients in enumerate(self.clients) if led[shard] is victim]
+        victim.signal(signal.SIGSTOP)
+        since_s = time.monotonic()
+        cluster.until_even([each for each in cluster.servers if each is not victim])
+        for clients in hers:
+            clients.until_more(AFTER)
+        victim.to_metadata.hold()
+        with ThreadPoolExecutor(BURST * len(hers)) as pool:
+            for clients in hers:
+                for each in range(BURST):
+                    pool.submit(clients.publish_to, victim.url, f"woken.{number}.{each}")
+            lasts(0.3)  # they are in its backlog
+            victim.clock.stand_still(round(1000 * (time.monotonic() - since_s)))
+            victim.signal(signal.SIGCONT)
+            lasts(1)
+            victim.to_metadata.release()
+        self.fenced += _fenced_writes(victim)
+        cluster.until_even(cluster.servers)
+        for clients in self.clients:
+            clients.until_more(AFTER)
+        assert victim.process.stop() == 0
+        return self._restarted(victim)
+
+    def hide_address(self) -> Sequence[Server]:
+        """Let no other server reach one until it has no shards."""
+        victim = self.victim
+        victim.link.hold()
+        self.cluster.until_even([each for each in self.cluster.servers if each is not victim])
+        for clients in self.clients:
+            clients.until_more(AFTER)
+        victim.link.release()
+        self.cluster.until_even(self.cluster.servers)
+        return [victim]
+
+    def damage(self) -> Sequence[int]:
+        """Damage one shard, so that no server can open it; another one is restarted meanwhile."""
+        cluster, victim = self.cluster, self.victim
+        place = parse(cluster.store).of_shard(0)
+        with closing(happybase.Connection(HOST, cluster.gateway_port)) as connection:
+            table = connection.table(place.name_of(TRANSACTION))
+            row = table.row(FENCE_KEY)
+            table.put(FENCE_KEY, {COLUMN: b"damaged"})
+            cluster.until_even(cluster.servers, but=0)
+            other = next(each for each in cluster.servers if each is not victim)
+            assert other.process.stop() == 0
+            cluster.until_even([each for each in cluster.servers if each is not other], but=0)
+            other.start()
+            cluster.until_even(cluster.servers, but=0)
+            for server in cluster.servers:
+                ready = httpx.get(f"{server.url}/ready", timeout=TIMEOUT_S)
+                assert ready.status_code == httpx.codes.OK, ready.text
+                assert any("shard 0" in each for each in ready.json()["warnings"]), ready.text
+            table.put(FENCE_KEY, row)
+        cluster.wish(0, victim)
+        return [0]
+
+    def stop_all(self) -> Sequence[Server]:
+        """Stop all servers at the same moment: the store is free for another one."""
+        servers = self.cluster.servers
+        for each in servers:
+            each.process.terminate()
+        assert [each.process.wait() for each in servers] == [0] * SERVERS
+        with ServerProcess(self.cluster.store, "--hbase-timeout-s", "5") as alone:
+            assert alone.url
+            assert alone.stop() == 0
+        for each in servers:
+            each.start()
+        self.cluster.until_even(servers)
+        return servers
+
+    def kill_region_server(self) -> Sequence[Server]:
+        """Kill one of HBase's region servers, and start it again after the other one took over."""
+        hbase = self.cluster.hbase
+        name = f"region-{1 + next(self._numbers) % 2}"
+        hbase.kill(name)
+        for clients in self.clients:
+            clients.until_more(AFTER)
+        running(hbase)
+        self.cluster.until(lambda _: True, "all served")
+        return self.cluster.servers
+
+    def change_regions(self) -> Sequence[int]:
+        """Split and move the region of a shard's newest messages, and move that of its fence."""
+        hbase, place = self.cluster.hbase, parse(self.cluster.store).of_shard(0)
+        running(hbase)
+        self.check(limit=2 * READ_AGAIN)
+        namespace, topic = NAMESPACES[0], TOPICS[0]
+        newest = bytes.fromhex(self.shown[namespace, topic, False][-1][0])
+        key = f"{namespace}:{topic}:".encode() + (1).to_bytes(4) + newest[:10]
+        row = Salt(MESSAGE, 1).of(key) + key
+        change(hbase, "split", place.name_of(MESSAGE), row)
+        change(hbase, "move", place.name_of(MESSAGE), row)
+        change(hbase, "move", place.name_of(TRANSACTION), FENCE_KEY)
+        self.cluster.until(lambda _: True, "all served")
+        return [0]
+
+    def hold_gateway_60_s(self) -> Sequence[Server]:
+        """Let what a leader sent to its gateway come after a minute, while it lives."""
+        victim = self.victim
+        victim.gateway.hold()
+        lasts(60)
+        victim.gateway.release()
+        self.cluster.until_even(self.cluster.servers)
         return [victim]
 
     def hold_gateway(self) -> Sequence[Server]:
@@ -177,9 +324,11 @@ class ShardRounds:
         return [victim]
 
     def metadata_away(self, seconds: float) -> Sequence[Server]:
-        self.cluster.to_metadata.hold()
+        for each in self.cluster.servers:
+            each.to_metadata.hold()
         lasts(seconds)
-        self.cluster.to_metadata.release()
+        for each in self.cluster.servers:
+            each.to_metadata.release()
         self.cluster.until(lambda _: True, "all served")
         return self.cluster.servers
 
@@ -241,6 +390,12 @@ class ShardRounds:
                 for topic in TOPICS:
                     seen = self.payloads(server, namespace, topic, committed=True)
                     assert seen == self.shown[namespace, topic, True]
+
+
+def _fenced_writes(server: Server) -> int:
+    metrics = httpx.get(f"{server.url}/metrics", timeout=TIMEOUT_S).text
+    lines = [line for line in metrics.splitlines() if line.startswith(_FENCED)]
+    return sum(int(float(line.split()[-1])) for line in lines)
 
 
 def _new(hbase: HBaseServers, metadata: str, stack: ExitStack) -> ShardRounds:

@@ -11,7 +11,7 @@ from tests.faults.hbase.shard_rounds import ShardRounds
 
 pytestmark = pytest.mark.slow
 
-FAULTS = ("gateway held",)
+FAULTS = ("gateway held", "machine paused")
 
 
 def test_servers_that_share_shards_lose_nothing_of_any(
@@ -23,4 +23,5 @@ def test_servers_that_share_shards_lose_nothing_of_any(
         rounds = ShardRounds(ShardCluster(cluster, metadata, stack, *soon))
         for fault in FAULTS:
             rounds.round(fault)
+        assert rounds.fenced, "the machine that was paused did not lead in its own eyes"
         rounds.finish()
