@@ -21,12 +21,14 @@ from tables.store import Row, Store
 from tms.core.errors import DebugBusy, TopicNotFound, TransactionsElsewhere
 from tms.core.limits import Limits
 from tms.core.runtime.clock import Clock
-from tms.core.values.groups import Group, Groups
+from tms.core.values.dead_letters import DeadLetter
+from tms.core.values.groups import REDRIVEN_MAX, Group, Groups
 from tms.core.values.inspection import Bounds, Facts, Problems, Rows, Size
 from tms.core.values.message import ID_BYTES
 from tms.core.values.topic import TopicId
 from tms.transactions.snapshot_codec import decode_snapshot, time_of_snapshot
 
+_LETTER_PAGES = 10
 _BYTES_MAX = 4 * 1024 * 1024
 _LOOK_AGAIN_S = 0.5
 _END = b"\xff"
@@ -218,16 +220,48 @@ async def _explain_group(groups: Groups, group: Group, message_id: bytes) -> str
     after = await groups.open_messages(group.topic_id, group.name, after=before, limit=1)
     message = next((each for each in after if each.id == message_id), None)
     if message is None:
+        letter = await _letter_of(groups, group, message_id)
+        if letter is not None:
+            origin = letter.origin
+            because = f": {origin.reason}" if origin.reason else ""
+            return (
+                f"In group {group.name} it is dead: {letter.id.hex()} of topic "
+                f"{group.settings.dead_letter}, by {origin.disposition.value} after "
+                f"{_attempts(origin.attempts)}{because}. It can be redriven."
+            )
         through = group.state.through
         was_read = through is not None and message_id <= through
         state = (
             "not open: it is settled, or the group began after it" if was_read else "not read yet"
         )
         return f"In group {group.name} it is {state}."
-    attempts = "1 attempt" if message.attempts == 1 else f"{message.attempts} attempts"
+    attempts = _attempts(message.attempts)
     holder = "" if message.last_member is None else f"; {message.last_member} held it last"
     reason = "" if message.reason is None else f"; the last one failed because: {message.reason}"
     return f"In group {group.name} it is open ({message.state}); {attempts} failed{holder}{reason}."
+
+
+def _attempts(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count} attempts"
+
+
+async def _letter_of(groups: Groups, group: Group, message_id: bytes) -> DeadLetter | None:
+    """Return the dead letter of a message that is not redriven or dropped, among the oldest."""
+    after: bytes | None = None
+    for _ in range(_LETTER_PAGES if group.settings.dead_letter else 0):
+        try:
+            found = await groups.dead_letters(
+                group.topic_id, group.name, after=after, limit=REDRIVEN_MAX
+            )
+        except TopicNotFound:  # the topic of dead letters is deleted
+            return None
+        for letter in found.letters:
+            if letter.origin.id == message_id:
+                return letter
+        after = found.next
+        if after is None:
+            break
+    return None
 
 
 def _from(after: str | None, start: bytes) -> bytes:

@@ -127,8 +127,9 @@ OWN = {
         return [GroupMessage(each, self._bridge) for each in taken]
         """),
     "TopicGroup.worker": Own("""
-        begin = transactions_of(self._group.begin, transaction_timeout_s, transaction=transaction)
-        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
+        limit = work_limit_of(timeout_s, transaction_timeout_s, transaction=transaction)
+        begin = transactions_of(self._group.begin, limit, transaction=transaction)
+        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max, limit)
 
         def worker_of(function: Callable[..., Any]) -> GroupWorker:
             hold = self._group.hold

@@ -28,12 +28,12 @@ from tms.core.values.topic import TopicId
 
 _VERSION = struct.Struct(">q")
 _SHARED = b"\x02"
-_OF_DEAD_LETTERS = (
-    "attempts_max",
-    "dead_letter",
-    "dead_letters_max",
-    "dead_letters_per_s",
+_LATER: Sequence[Sequence[str]] = (
+    ("attempts_max", "dead_letter", "dead_letters_max", "dead_letters_per_s"),
+    ("rate",),
 )
+"""Settings that came later, those together that came together. Earlier versions refuse a group with
+settings that they do not know, so these are stored only if one of them differs from its default."""
 _KINDS = {field.name: type(field.default) for field in fields(GroupSettings)}
 """The types of the settings, by name."""
 
@@ -100,9 +100,9 @@ def decoded(topic_id: TopicId, name: bytes, value: bytes) -> SubscriptionPositio
 def _settings(group: SharedSubscription) -> bytes:
     assert not group.unknown, "settings that are not known would be lost"
     settings = asdict(group.settings)
-    if all(settings[name] == getattr(DEFAULTS, name) for name in _OF_DEAD_LETTERS):
-        # Written as earlier versions do, which refuse a group with settings that they do not know.
-        settings = {name: value for name, value in settings.items() if name not in _OF_DEAD_LETTERS}
+    for names in _LATER:
+        if all(settings[name] == getattr(DEFAULTS, name) for name in names):
+            settings = {name: value for name, value in settings.items() if name not in names}
     row = {
         **settings,
         "after": None if group.after is None else group.after.hex(),

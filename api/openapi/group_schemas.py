@@ -4,6 +4,7 @@ from dataclasses import asdict
 
 from api.openapi.parts import TIMESTAMP, avro_media, json_content, json_media, parameter, query_wait
 from api.openapi.structs import one_field_of, schemas_of
+from tms.core.values.group_counts import NO_COUNTS
 from tms.core.values.group_settings import DEFAULTS
 from tms.wire.avro_taken import TAKEN_SCHEMA
 from tms.wire.json_dead_letters import (
@@ -113,6 +114,7 @@ _GROUP = {
         "limited_by": None,
         "stopped_at": None,
     },
+    "counts": {**asdict(NO_COUNTS), "taken": 3, "acked": 2},
 }
 _HEAD_EXAMPLE: Json = {
     "delivery": _DELIVERY,

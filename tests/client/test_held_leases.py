@@ -221,9 +221,22 @@ async def test_what_cannot_be_sent_is_refused_at_the_call(held_by: Held, bad: An
         tms.Retry(**bad)
 
 
-@pytest.mark.parametrize("bad", [{"prefetch": 0}, {"prefetch": 1001}, {"lease_s": 0}])
+@pytest.mark.parametrize("bad", [{"prefetch": -1}, {"prefetch": 1001}, {"lease_s": 0}])
 async def test_settings_that_the_server_would_refuse_are_refused_first(
     held_by: Held, bad: Any
 ) -> None:
     with pytest.raises(tms.InvalidRequest):
         held_by(Server(), **bad)
+
+
+async def test_without_prefetch_one_is_taken_for_each_that_is_asked_for(held_by: Held) -> None:
+    server = Server(taken(1, 1), taken(2, 2), taken(3, 3))
+    held = held_by(server, prefetch=0)
+    assert (await held.next()).delivery == 1
+    await passes(1)
+    assert len(server.takes) == 2
+    asking = [asyncio.create_task(held.next()) for _ in range(2)]
+    await passes(1)
+    assert not server.takes
+    assert {(await each).delivery for each in asking} == {2, 3}
+    assert not held._buffer

@@ -25,6 +25,9 @@ pytestmark = pytest.mark.parametrize("store_kind", ["memory"])
         {"transaction_timeout_s": 60},
         {"transaction": True, "transaction_timeout_s": "soon"},
         {"transaction": True, "transaction_timeout_s": 0},
+        {"timeout_s": 0},
+        {"timeout_s": "soon"},
+        {"timeout_s": 61, "transaction": True, "transaction_timeout_s": 60},
     ],
 )
 def test_what_cannot_be_is_refused_when_the_worker_is_made(

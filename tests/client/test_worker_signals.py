@@ -10,7 +10,8 @@ import pytest
 
 import tms
 import tms.aio
-from tests.waiting import in_time, until
+from tests.waiting import in_time, until, wait_until
+from tms.client.threads import sigterm
 from tms.client.threads.sigterm import stopping_at_sigterm
 
 OWN = pytest.mark.parametrize("own", ["signal", "loop", "exit", "default", "ignored"])
@@ -124,7 +125,7 @@ def test_it_ends_a_worker_of_threads(own: str) -> None:
 def test_a_handler_that_the_program_sets_meanwhile_stays() -> None:
     def handle(*_: object) -> None: ...
 
-    with stopping_at_sigterm(lambda: None):
+    with stopping_at_sigterm(lambda: None, lambda: None):
         signal.signal(signal.SIGTERM, handle)
     assert signal.getsignal(signal.SIGTERM) is handle
 
@@ -133,7 +134,7 @@ def test_another_thread_than_the_main_one_leaves_the_handler() -> None:
     before = signal.getsignal(signal.SIGTERM)
 
     def wait() -> None:
-        with stopping_at_sigterm(lambda: None):
+        with stopping_at_sigterm(lambda: None, lambda: None):
             found.append(signal.getsignal(signal.SIGTERM))
 
     found: list[object] = []
@@ -141,3 +142,69 @@ def test_another_thread_than_the_main_one_leaves_the_handler() -> None:
     waiting.start()
     waiting.join()
     assert found == [before]
+
+
+def test_a_second_signal_does_not_let_a_worker_of_threads_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sigterm, "AGAIN_S", 0.0)
+    handler = Own("signal")
+    never = threading.Event()
+    with tms.connect("memory:") as client:
+        topic = client.topic("orders")
+        topic.create()
+        group = topic.group("billing")
+        group.create()
+        topic.publish([b"1", b"2"])
+
+        @group.worker(stop_s=3600)
+        def work(_message: tms.GroupMessage) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            wait_until(lambda: handler.called == 1)
+            os.kill(os.getpid(), signal.SIGTERM)
+            never.wait()
+
+        work.run()
+        never.set()
+        state = group.show().state
+        assert (state.leased, state.open + state.unread) == (0, 2)
+
+
+def test_a_second_signal_does_not_let_a_worker_of_asyncio_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sigterm, "AGAIN_S", 0.0)
+    Own("signal")
+    cancelled: list[str] = []
+
+    async def main() -> int:
+        async with await tms.aio.connect("memory:") as client:
+            topic, group = client.topic("orders"), client.topic("orders").group("billing")
+            await topic.create()
+            await group.create()
+            await topic.publish(b"1")
+
+            @group.worker(stop_s=3600)
+            async def work(_message: tms.aio.AsyncGroupMessage) -> None:
+                try:
+                    for _ in range(2):
+                        os.kill(os.getpid(), signal.SIGTERM)
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    cancelled.append("cancelled")
+                    raise
+
+            async with in_time():
+                await work.run()
+            return (await group.show()).state.leased
+
+    assert asyncio.run(main()) == 0
+    assert cancelled == ["cancelled"]
+
+
+def test_a_signal_that_is_sent_on_at_once_is_no_second_one() -> None:
+    calls: list[str] = []
+    stop = sigterm._Stop(lambda: calls.append("stop"), lambda: calls.append("now"))
+    stop()
+    stop()
+    assert calls == ["stop"]

@@ -37,6 +37,7 @@ SETTINGS = st.builds(
     open_max=NUMBERS,
     member_max=NUMBERS,
     paused=st.booleans(),
+    rate=st.just(0) | NUMBERS,
     attempts_max=st.just(0) | NUMBERS,
     dead_letter=st.just("") | st.text(max_size=5),
     dead_letters_max=st.just(100) | NUMBERS,
@@ -61,6 +62,15 @@ def test_the_bytes_of_a_group_are_these() -> None:
     assert encoded(group()) == WORKED
     assert decoded(TOPIC, b"g", WORKED) == group()
     assert group().kind is SubscriptionKind.SHARED
+
+
+def test_only_later_settings_that_are_used_are_stored() -> None:
+    """An earlier version refuses a group with settings that it does not know."""
+    at_rate = encoded(group(GroupSettings(order=Order.KEY, rate=5)))
+    assert at_rate.replace(b'"rate":5,', b"") == WORKED
+    dead = encoded(group(GroupSettings(order=Order.KEY, dead_letter="d")))
+    assert b'"rate"' not in dead
+    assert b'"dead_letters_max":100' in dead
 
 
 @given(settings=SETTINGS, after=IDS, version=NUMBERS, created=NUMBERS)

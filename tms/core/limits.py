@@ -182,8 +182,8 @@ class Limits:
 
     metric_series_max: int = _seldom(
         500,
-        "The most topics, namespaces and subscriptions with their own metrics; the rest is counted "
-        "together.",
+        "The most topics, namespaces, subscriptions and groups with their own metrics; the rest is "
+        "counted together.",
     )
 
     poll_messages_default: int = _setting(100, "The most messages of a poll without a limit.")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from tms.core.errors import InvalidRequest
+from tms.core.values.group_counts import NO_COUNTS, GroupCounts
 from tms.core.values.group_settings import DECLARED, SETTABLE, GroupSettings
 from tms.core.values.groups import (
     Group,
@@ -110,6 +111,7 @@ class GroupBody(msgspec.Struct):
     settings: GroupSettings
     state: GroupStateBody
     kind: Annotated[Literal["shared"], described_by({"const": "shared"})] = "shared"
+    counts: GroupCounts = NO_COUNTS
 
 
 class MemberBody(msgspec.Struct):
@@ -219,7 +221,14 @@ def group_body(group: Group) -> GroupBody:
         oldest_open=hex_of(group.state.oldest_open),
         stopped_at=None if group.state.stopped_at is None else str(group.state.stopped_at),
     )
-    return GroupBody(group.name, hex_of(group.after), group.version, group.settings, state)
+    return GroupBody(
+        group.name,
+        hex_of(group.after),
+        group.version,
+        group.settings,
+        state,
+        counts=group.counts,
+    )
 
 
 def group_record(group: Group) -> dict[str, Any]:
@@ -243,7 +252,15 @@ def decode_group(answer: bytes, topic_id: TopicId) -> Group:
         oldest_open=id_of(told.state.oldest_open),
         stopped_at=None if told.state.stopped_at is None else int(told.state.stopped_at),
     )
-    return Group(topic_id, told.name, told.version, id_of(told.after), told.settings, state)
+    return Group(
+        topic_id,
+        told.name,
+        told.version,
+        id_of(told.after),
+        told.settings,
+        state,
+        told.counts,
+    )
 
 
 def encode_members(members: Iterable[GroupMember]) -> bytes:

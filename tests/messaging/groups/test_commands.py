@@ -12,8 +12,8 @@ from tms.core.values.groups import (
 )
 from tms.core.values.message import MessageId
 from tms.core.values.topic import TopicId
-from tms.messaging.groups.commands import GroupCommands, Reservation
-from tms.messaging.groups.open_entries import Taker
+from tms.messaging.groups.commands import GroupCommands
+from tms.messaging.groups.open_entries import Reservation, Taker
 from tms.messaging.groups.state import OpenMessages
 
 T = 1_700_000_000_000

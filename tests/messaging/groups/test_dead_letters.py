@@ -1,7 +1,13 @@
 """Dead letters of groups: written once, listed, redriven, dropped; what cannot be written waits."""
 
+from pathlib import Path
+
 import pytest
 
+from cleanup.inspection_service import _explain_groups
+from tables.copying import Copying
+from tables.leveldb import LevelDBStore
+from tables.store_tables import StoreTables
 from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import until
@@ -230,3 +236,54 @@ async def test_an_operator_skips_gives_back_and_fails_messages(world: World) -> 
     opened = await world.services.groups.open_messages(TOPIC, "g")
     assert [(each.id, each.attempts) for each in opened] == [(second, 0), (third, 1)]
     assert {each.member for each in opened} == {None}
+
+
+async def test_an_explanation_says_that_a_message_is_dying_dead_or_given_again(
+    world: World,
+) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    [bad] = await world.publish(b"bad")
+
+    async def said() -> str:
+        [sentence] = await _explain_groups(world.services.groups, TOPIC, bad)
+        return sentence
+
+    await world.services.messaging.delete_topic(DEAD)
+    await fail(world, reason="no such order")
+    assert "it is open (dying)" in await said()
+    await world.services.messaging.create_topic(DEAD)
+    await world.again()  # it is tried again when the group is loaded, or after 5 seconds
+    assert "it is" in await said()
+    [letter] = await has(world, 1)
+    assert f"it is dead: {letter.id.hex()} of topic {DEAD.name}" in await said()
+    assert "by attempts after 1 attempt: no such order" in await said()
+    await world.services.groups.redrive(TOPIC, "g", [letter.id])
+    assert "it is open (available)" in await said()
+
+
+async def test_a_copy_of_the_store_has_them_and_redrives_each_once(
+    world: World, tmp_path: Path
+) -> None:
+    await with_dead_letters(world, attempts_max=1)
+    await world.publish(b"1", b"2", b"3")
+    await fail(world, messages=3)
+    first, second, third = await has(world, 3)
+    await world.services.groups.redrive(TOPIC, "g", [first.id])
+    await world.services.groups.drop_dead_letters(TOPIC, "g", [third.id])
+    await world.services.close()
+    source = world.tables()
+    target = LevelDBStore(tmp_path / "copy", sync=False)
+    copying = Copying(source.store, target, "a")
+    copying.check()
+    for _ in copying.steps((), ()):
+        pass
+    target.close()
+    world.tables = lambda: StoreTables(LevelDBStore(tmp_path / "copy"))
+    source.close()
+    await world.open()
+    groups = world.services.groups
+    assert [each.id for each in (await groups.dead_letters(TOPIC, "g")).letters] == [second.id]
+    for expected in (1, 0):
+        ids = [each.id for each in (first, second, third)]
+        assert (await groups.redrive(TOPIC, "g", ids)).redriven == expected
+    assert payloads(await world.take("b", 5)) == [b"1", b"2"]

@@ -15,6 +15,7 @@ from tms.client.groups.async_worker import (
     AsyncGroupWorker,
     WorkerSettings,
     handling,
+    limited,
     transactions_of,
 )
 from tms.client.groups.client_parts import ClientParts
@@ -22,6 +23,7 @@ from tms.client.groups.database_recovery import Recover
 from tms.client.groups.held_messages import HeldMessages
 from tms.client.groups.take_settings import HOLD_S_MAX, PREFETCH, TakeSettings
 from tms.client.groups.taking import Taking
+from tms.client.groups.work_limit import work_limit_of
 from tms.client.groups.worker_recovery import WorkerRecovery, recoveries_of
 from tms.client.reading.half_read import AsyncMessages, HalfRead
 from tms.client.reading.start import Start, WhichMessage, id_of, id_or_ms
@@ -30,8 +32,15 @@ from tms.client.transactions.participants import TransactionAware
 from tms.core.errors import InvalidRequest, SubscriptionExists, SubscriptionNotFound
 from tms.core.runtime.deadlines import deadline
 from tms.core.text.durations import Duration
-from tms.core.values.group_settings import DEFAULTS, GroupOptions, GroupSettings, Order
+from tms.core.values.group_settings import (
+    DEFAULTS,
+    GroupOptions,
+    GroupSettings,
+    Order,
+    check_number,
+)
 from tms.core.values.groups import (
+    TAKE_MESSAGES_MAX,
     DeadLetters,
     Group,
     GroupMember,
@@ -271,7 +280,8 @@ class AsyncTopicGroup:
                 async with message:
                     …
 
-        Up to `prefetch` messages are taken ahead. The leases, by default as long as the group's
+        Up to `prefetch` messages are taken ahead; with 0, one is taken when the program asks for
+        the next one. The leases, by default as long as the group's
         settings say, are extended as long as the loop runs, but not for a message that is held for
         longer than `hold_s_max` seconds. When the loop ends, what was not given is given back. What
         was given and not settled is given again to somebody when its lease ends, or at once when
@@ -308,6 +318,7 @@ class AsyncTopicGroup:
         server is unavailable; `timeout_s`, as that of `AsyncTopic.publish`, includes the wait.
         Raises `InvalidRequest` (invalid_group).
         """
+        check_number("messages", messages, 1, TAKE_MESSAGES_MAX)
         settings = TakeSettings(messages, lease_s)
         with deadline(timeout_s):
             return await self._parts.takers.take_once(self._topic_id, self._name, settings, wait_s)
@@ -326,6 +337,7 @@ class AsyncTopicGroup:
         self,
         *,
         concurrency: int = 1,
+        timeout_s: Duration | None = None,
         transaction: bool = False,
         transaction_timeout_s: Duration | None = None,
         participants: Participants = tuple,
@@ -347,17 +359,23 @@ class AsyncTopicGroup:
         `KeyboardInterrupt` stop the worker too, and `run` raises them then. Up to `concurrency`
         messages are worked on at a time, at most 500; with the order `key`, one of a key.
 
+        A call that takes longer than `timeout_s`, in seconds or as `"5m"`, is cancelled, and its
+        message is nacked, with that as the reason.
+
         With `transaction`, the function is called with a transaction too, which begins after the
-        message was taken and acknowledges it. The work may last `transaction_timeout_s`, in seconds
-        or as `"5m"`; by default as long as the server lets transactions last. `participants` is
-        called for each and returns those that take part.
+        message was taken and acknowledges it. The transaction may last `transaction_timeout_s`; by
+        default a little longer than `timeout_s`, else as long as the server lets transactions last.
+        If only `transaction_timeout_s` is given, it is the `timeout_s` of the call, too.
+        `participants` is called for each and returns those that take part.
 
         SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is worked on, and
-        gives the rest back. `lease_s` and `hold_s_max` are those of `take`. Raises `ValueError` and
-        `InvalidRequest` for what cannot be.
+        gives the rest back. A second SIGTERM, a second later or more, ends that wait. `lease_s` and
+        `hold_s_max` are those of `take`. Raises `ValueError` and `InvalidRequest` for what cannot
+        be.
         """
-        begin = transactions_of(self.begin, transaction_timeout_s, transaction=transaction)
-        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
+        limit = work_limit_of(timeout_s, transaction_timeout_s, transaction=transaction)
+        begin = transactions_of(self.begin, limit, transaction=transaction)
+        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max, limit)
 
         async def recoveries() -> list[Recover]:
             return recoveries_of(participants())
@@ -365,7 +383,7 @@ class AsyncTopicGroup:
         recovery = WorkerRecovery(self.transactions, recoveries) if transaction else None
 
         def worker_of(function: Callable[..., Awaitable[Any]]) -> AsyncGroupWorker:
-            handle = handling(function, begin, participants, recovery)
+            handle = handling(limited(function, limit), begin, participants, recovery)
             return AsyncGroupWorker(self.hold, handle, settings, recovery)
 
         return worker_of

@@ -229,6 +229,19 @@ class AsyncGroupMessage:
         if self._settling is Settling.HELD:
             await self._holder.fail(self, None, reason, dead=True)
 
+    async def take_away(self, reason: str) -> bool:
+        """Have it given again though the work on it goes on; return whether it was held.
+
+        A later ack raises `LeaseLost`, so that what the work does in a transaction is rolled back.
+        """
+        if self._settling not in (Settling.HELD, Settling.IN_COMMIT):
+            return False
+        try:
+            await self._holder.fail(self, None, reason)
+        finally:
+            self._settling = Settling.LOST
+        return True
+
     async def release(self) -> None:
         """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
         if self._settling is Settling.HELD:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from anyio import move_on_after
+
 from tms.client.groups.async_group_message import (
     UNSETTLED,
     AsyncGroupMessage,
@@ -23,18 +25,17 @@ from tms.client.groups.async_group_message import (
 )
 from tms.client.groups.held_messages import HeldMessages
 from tms.client.groups.take_settings import HOLD_S_MAX, TakeSettings
+from tms.client.groups.work_limit import NO_LIMIT, TOO_LONG, WorkLimit
 from tms.client.groups.worker_recovery import WorkerRecovery
 from tms.client.threads.sigterm import stopping_at_sigterm
 from tms.client.transactions.async_transaction import AsyncTransactionContext
 from tms.client.transactions.participants import TransactionAware
 from tms.core.errors import AckRefused, InvalidRequest, LeaseLost, TransactionNotInProgress
-from tms.core.text.durations import Duration, whole_seconds_of
 from tms.core.values.groups import TAKE_MESSAGES_MAX
 
 PREFETCH_EACH = 2
 """How many messages are taken ahead for each that is worked on."""
 CONCURRENCY_MAX = TAKE_MESSAGES_MAX // PREFETCH_EACH
-_TOO_LONG = "the work took longer than its transaction may: give the worker transaction_timeout_s"
 
 _log = logging.getLogger("tms.client")
 
@@ -51,6 +52,7 @@ class WorkerSettings:
     stop_s: float = 30.0
     lease_s: int | None = None
     hold_s_max: float = HOLD_S_MAX
+    limit: WorkLimit = NO_LIMIT
 
     def __post_init__(self) -> None:
         """Refuse now what would be refused in the middle of the work."""
@@ -67,21 +69,30 @@ class WorkerSettings:
         return TakeSettings(prefetch, self.lease_s, self.hold_s_max, one_of_a_key=True)
 
 
-def transactions_of(begin: Begin, timeout_s: Duration | None, *, transaction: bool) -> Begin | None:
-    """Return what begins a worker's transactions, None if it has none.
-
-    Raises `ValueError` for a timeout that cannot be, or without transactions.
-    """
+def transactions_of(begin: Begin, limit: WorkLimit, *, transaction: bool) -> Begin | None:
+    """Return what begins a worker's transactions, None if it has none."""
     if not transaction:
-        if timeout_s is not None:
-            raise ValueError("transaction_timeout_s needs transaction=True")
         return None
-    if timeout_s is None:
-        return begin
-    whole_s = whole_seconds_of(timeout_s)
-    if whole_s < 1:
-        raise ValueError("transaction_timeout_s is at least 1")
-    return partial(begin, timeout_s=whole_s)
+    timeout_s = limit.transaction_s
+    return begin if timeout_s is None else partial(begin, timeout_s=timeout_s)
+
+
+def limited(
+    function: Callable[..., Awaitable[Any]], limit: WorkLimit
+) -> Callable[..., Awaitable[Any]]:
+    """Return what calls `function`, and cancels it if that takes longer than the limit."""
+
+    async def call(*args: Any) -> None:
+        running = asyncio.timeout(limit.work_s)
+        try:
+            async with running:
+                await function(*args)
+        except TimeoutError as error:
+            if not running.expired():
+                raise
+            raise TimeoutError(limit.reason) from error
+
+    return function if limit.work_s is None else call
 
 
 def handling(
@@ -124,6 +135,7 @@ class AsyncGroupWorker:
         self._settings = settings
         self._recovery = recovery
         self._stop = asyncio.Event()
+        self._stop_now = asyncio.Event()
         self._is_giving_back = False
         self._exit: BaseException | None = None
 
@@ -131,14 +143,20 @@ class AsyncGroupWorker:
         """Have `run` end: it takes no more, and waits for what is worked on."""
         self._stop.set()
 
+    def stop_now(self) -> None:
+        """Have `run` end, and wait for nothing."""
+        self._stop.set()
+        self._stop_now.set()
+
     async def run(self) -> None:
         """Work until `stop` is called or SIGTERM comes.
 
         Raises what a take raises, and what ended the worker's function if it was to end the
-        program. SIGTERM stops all workers of the program, and calls its own handler too.
+        program. SIGTERM stops all workers of the program, and calls its own handler too. A second
+        one does not let them wait for what is worked on.
         """
-        loop = asyncio.get_running_loop()
-        with stopping_at_sigterm(partial(loop.call_soon_threadsafe, self.stop)):
+        soon = asyncio.get_running_loop().call_soon_threadsafe
+        with stopping_at_sigterm(partial(soon, self.stop), partial(soon, self.stop_now)):
             await self.run_on()
 
     async def run_on(self) -> None:
@@ -152,8 +170,7 @@ class AsyncGroupWorker:
         try:
             await self._take_until_stopped(held, working)
             await held.stop_taking()
-            if working:
-                await asyncio.wait(working, timeout=self._settings.stop_s)
+            await self._wait_for(working)
         finally:
             left = list(working)
             self._is_giving_back = True
@@ -161,6 +178,7 @@ class AsyncGroupWorker:
                 task.cancel()
             await held.close(leave=True)
             self._stop.clear()
+            self._stop_now.clear()
         if left:
             _log.warning("Gave back %d messages, because their work took too long", len(left))
         error, self._exit = self._exit, None
@@ -169,6 +187,17 @@ class AsyncGroupWorker:
                 raise error
         finally:
             del error  # else it would hold itself, by its traceback
+
+    async def _wait_for(self, working: set[asyncio.Task[None]]) -> None:
+        """Wait until the work is done, up to `stop_s` seconds, unless it is to stop now."""
+        stopping = asyncio.create_task(self._stop_now.wait())
+        working = {*working}
+        with move_on_after(self._settings.stop_s):
+            while working and not stopping.done():
+                waited = {*working, stopping}
+                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                working -= done
+        stopping.cancel()
 
     async def _take_until_stopped(
         self, held: HeldMessages, working: set[asyncio.Task[None]]
@@ -226,8 +255,8 @@ class AsyncGroupWorker:
             _log.warning("Another member has %s now: %s", message, error)
         else:
             if isinstance(error, TransactionNotInProgress):
-                error.add_note(_TOO_LONG)
-                reason = f"{_TOO_LONG}: {reason}"
+                error.add_note(TOO_LONG)
+                reason = f"{TOO_LONG}: {reason}"
             _log.error("The work on %s failed", message, exc_info=error)
         try:
             try:

@@ -11,6 +11,7 @@ from tms.client.groups.async_group import AsyncTopicGroup, Participants, Place, 
 from tms.client.groups.async_worker import WorkerSettings, transactions_of
 from tms.client.groups.group_message import GroupMessage
 from tms.client.groups.take_settings import HOLD_S_MAX, PREFETCH
+from tms.client.groups.work_limit import work_limit_of
 from tms.client.groups.worker import GroupWorker
 from tms.client.reading.start import WhichMessage
 from tms.client.threads.bridge import Bridge
@@ -161,11 +162,12 @@ class TopicGroup:
                 with message:
                     …
 
-        Up to `prefetch` messages are taken ahead. The leases, by default as long as the group's
-        settings say, are extended as long as the loop runs, but not for a message that is held for
-        longer than `hold_s_max` seconds. When the loop ends, what was not given is given back. What
-        was given and not settled is given again to somebody when its lease ends, or at once when
-        the client is closed. While the server is away, this waits for it.
+        Up to `prefetch` messages are taken ahead; with 0, one is taken when the program asks for
+        the next one. The leases, by default as long as the group's settings say, are extended as
+        long as the loop runs, but not for a message that is held for longer than `hold_s_max`
+        seconds. When the loop ends, what was not given is given back. What was given and not
+        settled is given again to somebody when its lease ends, or at once when the client is
+        closed. While the server is away, this waits for it.
         """
         runs = self._group.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
         return self._bridge.iterate(runs, partial(GroupMessage, bridge=self._bridge))
@@ -196,6 +198,7 @@ class TopicGroup:
         self,
         *,
         concurrency: int = 1,
+        timeout_s: Duration | None = None,
         transaction: bool = False,
         transaction_timeout_s: Duration | None = None,
         participants: Participants = tuple,
@@ -217,17 +220,23 @@ class TopicGroup:
         `KeyboardInterrupt` stop the worker too, and `run` raises them then. Up to `concurrency`
         messages are worked on at a time, at most 500; with the order `key`, one of a key.
 
+        A call that takes longer than `timeout_s`, in seconds or as `"5m"`, is cancelled, and its
+        message is nacked, with that as the reason.
+
         With `transaction`, the function is called with a transaction too, which begins after the
-        message was taken and acknowledges it. The work may last `transaction_timeout_s`, in seconds
-        or as `"5m"`; by default as long as the server lets transactions last. `participants` is
-        called for each and returns those that take part.
+        message was taken and acknowledges it. The transaction may last `transaction_timeout_s`; by
+        default a little longer than `timeout_s`, else as long as the server lets transactions last.
+        If only `transaction_timeout_s` is given, it is the `timeout_s` of the call, too.
+        `participants` is called for each and returns those that take part.
 
         SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is worked on, and
-        gives the rest back. `lease_s` and `hold_s_max` are those of `take`. Raises `ValueError` and
-        `InvalidRequest` for what cannot be.
+        gives the rest back. A second SIGTERM, a second later or more, ends that wait. `lease_s` and
+        `hold_s_max` are those of `take`. Raises `ValueError` and `InvalidRequest` for what cannot
+        be.
         """
-        begin = transactions_of(self._group.begin, transaction_timeout_s, transaction=transaction)
-        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max)
+        limit = work_limit_of(timeout_s, transaction_timeout_s, transaction=transaction)
+        begin = transactions_of(self._group.begin, limit, transaction=transaction)
+        settings = WorkerSettings(concurrency, stop_s, lease_s, hold_s_max, limit)
 
         def worker_of(function: Callable[..., Any]) -> GroupWorker:
             hold = self._group.hold

@@ -101,6 +101,13 @@ class GroupMessage:
         """
         self._bridge.call(self._taken.reject, reason)
 
+    def take_away(self, reason: str) -> bool:
+        """Have it given again though the work on it goes on; return whether it was held.
+
+        A later ack raises `LeaseLost`, so that what the work does in a transaction is rolled back.
+        """
+        return self._bridge.call(self._taken.take_away, reason)
+
     def release(self) -> None:
         """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
         self._bridge.call(self._taken.release)

@@ -37,6 +37,7 @@ from tms.core.runtime.deadlines import without_deadline
 from tms.core.services.server_services import Services
 from tms.core.values.group_settings import Order
 from tms.core.values.groups import (
+    TAKE_MESSAGES_MAX,
     Acks,
     CommitAcks,
     LimitedBy,
@@ -93,6 +94,8 @@ class HeldMessages:
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self._leased = asyncio.Event()
+        self._asking = 0
+        """How many calls of `next` wait."""
         self._is_asked = False
         """Whether the program has asked for a message since those taken ahead were given back."""
         self._is_closed_here = False
@@ -111,16 +114,20 @@ class HeldMessages:
                 for work in (self._fetch, self._extend)
             ]
         self._is_asked = True
+        self._asking += 1
         self._room.set()
-        while True:
-            if self._failure is not None:
-                raise self._failure
-            self._lose_ended()
-            for message in self._buffer.values():
-                if message.key is None or message.key not in self._busy:
-                    return self._give(message)
-            self._changed.clear()
-            await self._changed.wait()
+        try:
+            while True:
+                if self._failure is not None:
+                    raise self._failure
+                self._lose_ended()
+                for message in self._buffer.values():
+                    if message.key is None or message.key not in self._busy:
+                        return self._give(message)
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self._asking -= 1
 
     def _give(self, message: AsyncGroupMessage) -> AsyncGroupMessage:
         del self._buffer[message.id]
@@ -147,15 +154,14 @@ class HeldMessages:
     # -- taking
 
     async def _fetch(self) -> None:
-        prefetch = self._settings.prefetch
         while True:
-            while len(self._buffer) > prefetch // 2 or not self._is_asked:
+            while not (wanted := self._wanted()):
                 self._room.clear()
                 await self._room.wait()
             self._sequence += 1
             take = Take(
                 self.member,
-                prefetch - len(self._buffer),
+                wanted,
                 lease_s=self._settings.lease_s,
                 sequence=self._sequence,
             )
@@ -167,6 +173,13 @@ class HeldMessages:
                 self._tell_limit(taken)
                 if monotonic() < asked_s + EMPTY_S_MIN:
                     await asyncio.sleep(EMPTY_S_MIN)
+
+    def _wanted(self) -> int:
+        """Return how many messages are to be taken now."""
+        prefetch, here = self._settings.prefetch, len(self._buffer)
+        if not prefetch:
+            return max(0, min(self._asking, TAKE_MESSAGES_MAX) - here)
+        return prefetch - here if self._is_asked and here <= prefetch // 2 else 0
 
     async def _take(self, take: Take, wait_s: float = WAIT_S) -> Taken:
         groups = self._services.groups

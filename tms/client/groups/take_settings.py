@@ -31,7 +31,7 @@ class TakeSettings:
     """How a member takes. Raises `InvalidRequest` (invalid_group)."""
 
     prefetch: int = PREFETCH
-    """How many messages are taken ahead."""
+    """How many messages are taken ahead; 0: one is taken for each that is asked for."""
     lease_s: int | None = None
     hold_s_max: float = HOLD_S_MAX
     one_of_a_key: bool = False
@@ -39,7 +39,7 @@ class TakeSettings:
 
     def __post_init__(self) -> None:
         """Check the bounds."""
-        if not 1 <= self.prefetch <= TAKE_MESSAGES_MAX:
+        if not 0 <= self.prefetch <= TAKE_MESSAGES_MAX:
             raise InvalidRequest(
                 "invalid_group", prefetch=self.prefetch, prefetch_max=TAKE_MESSAGES_MAX
             )

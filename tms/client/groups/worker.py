@@ -1,6 +1,7 @@
 """A worker for threads: `AsyncGroupWorker` in the client's loop, with the function in threads."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -18,7 +19,10 @@ from tms.client.threads.sigterm import stopping_at_sigterm
 from tms.client.transactions.async_transaction import AsyncTransactionContext
 from tms.client.transactions.participants import TransactionAware
 from tms.client.transactions.transaction import TransactionContext
+from tms.core.errors import TmsError
 from tms.core.services.transactions import AsyncTransactions
+
+_log = logging.getLogger("tms.client")
 
 
 class GroupWorker:
@@ -43,6 +47,7 @@ class GroupWorker:
         self._recovery = WorkerRecovery(transactions, self._recoveries) if begin else None
         self._worker = AsyncGroupWorker(hold, self._handle_in_thread, settings, self._recovery)
         self._concurrency = settings.concurrency
+        self._limit = settings.limit
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_to_stop = False
 
@@ -60,10 +65,16 @@ class GroupWorker:
 
         Raises what a take raises, and what ended the worker's function if it was to end the
         program. SIGTERM is looked after where this is called in the main thread; it stops all
-        workers there, and calls the program's own handler too.
+        workers there, and calls the program's own handler too. A second one does not let them wait
+        for what is worked on.
         """
-        with stopping_at_sigterm(self.stop):
+        with stopping_at_sigterm(self.stop, self._stop_now):
             self._bridge.call(self._run_in_loop)
+
+    def _stop_now(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._worker.stop_now)
 
     async def _run_in_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -80,7 +91,24 @@ class GroupWorker:
 
     async def _handle_in_thread(self, message: AsyncGroupMessage) -> BaseException | None:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._handle, message)
+        working = loop.run_in_executor(self._threads, self._handle, message)
+        if self._limit.work_s is not None:
+            await asyncio.wait({working}, timeout=self._limit.work_s)
+            if not working.done() and await self._take_away(message):
+                error = await working
+                return error if isinstance(error, SystemExit | KeyboardInterrupt) else None
+        return await working
+
+    async def _take_away(self, message: AsyncGroupMessage) -> bool:
+        """Have a message given again, because its work takes too long; its thread goes on."""
+        reason = self._limit.reason
+        try:
+            if not await message.take_away(reason):
+                return False
+        except TmsError as failed:
+            _log.warning("%s will be delivered again when its lease expires: %s", message, failed)
+        _log.error("Gave back %s: %s. Its thread cannot be stopped, and continues", message, reason)
+        return True
 
     def _handle(self, taken: AsyncGroupMessage) -> BaseException | None:
         """Work on it in this thread; return what was raised: a future does not carry all."""

@@ -1,5 +1,8 @@
 """Calls what stops a program's workers when SIGTERM comes, and the program's own handler too.
 
+A second SIGTERM stops them now. It counts if it comes `AGAIN_S` after the first: a supervisor may
+send one to a group of processes, and one of them sends it on.
+
 Any number may wait for it at a time. The program's handler, of `signal.signal` or of asyncio, is
 called as well, and is the only one again when the last has ended; what it raises, `SystemExit`
 above all, is raised then, so that the workers end in order first.
@@ -9,18 +12,40 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
+from time import monotonic
 from types import FrameType
 from typing import Any
 
-_stops: dict[object, Callable[[], object]] = {}
+AGAIN_S = 1.0
+
+_stops: dict[object, "_Stop"] = {}
 _own: Any = None
 """The program's handler, while `_stops` has some."""
 _raised: BaseException | None = None
 
 
+class _Stop:
+    """The calls that stop one worker."""
+
+    def __init__(self, stop: Callable[[], object], stop_now: Callable[[], object]) -> None:
+        self._stop = stop
+        self._stop_now = stop_now
+        self._first_s: float | None = None
+
+    def __call__(self) -> None:
+        now_s = monotonic()
+        if self._first_s is None:
+            self._first_s = now_s
+            self._stop()
+        elif now_s >= self._first_s + AGAIN_S:
+            self._stop_now()
+
+
 @contextmanager
-def stopping_at_sigterm(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` in the main thread if SIGTERM comes within the block.
+def stopping_at_sigterm(
+    stop: Callable[[], object], stop_now: Callable[[], object]
+) -> Iterator[None]:
+    """Call `stop` in the main thread if SIGTERM comes within the block, then `stop_now`.
 
     In another thread than the main one this does nothing.
     """
@@ -29,7 +54,7 @@ def stopping_at_sigterm(stop: Callable[[], object]) -> Iterator[None]:
         yield
         return
     key = object()
-    _stops[key] = stop
+    _stops[key] = _Stop(stop, stop_now)
     if len(_stops) == 1:
         _own = signal.getsignal(signal.SIGTERM)
         signal.signal(signal.SIGTERM, _handle)

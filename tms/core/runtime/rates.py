@@ -30,6 +30,11 @@ class Rate:
         may_be_unpaid = max(0, self._period_ms * (self.per_period - amount))
         return -((may_be_unpaid - self._unpaid_at(now_ms)) // self.per_period)
 
+    def available(self, now_ms: int) -> int:
+        """Return how much may be taken now."""
+        may_be_unpaid = self._period_ms * self.per_period - self._unpaid_at(now_ms)
+        return max(0, may_be_unpaid // self._period_ms)
+
     def take(self, amount: int, now_ms: int) -> None:
         """Take `amount`, even if it exceeds the rate."""
         self._unpaid = self._unpaid_at(now_ms) + amount * self._period_ms

@@ -18,6 +18,7 @@ DELAY_S_MAX: Final = 30 * 86_400
 LEASE_S_MAX: Final = 43_200
 ATTEMPTS_MAX: Final = 1_000
 DEAD_LETTERS_MAX: Final = 10_000
+RATE_MAX: Final = 1_000_000
 OPEN_MAX: Final = 100_000
 """The most open messages of one group, and the most that one commit acknowledges."""
 
@@ -59,6 +60,15 @@ class GroupSettings:
         1_000
     )
     paused: Annotated[bool, Meta(description="Whether takes return nothing.")] = False
+    rate: Annotated[
+        int,
+        _number(
+            0,
+            RATE_MAX,
+            "How many messages takes get per second, on average; at once at most the amount of a "
+            "second. 0: no limit.",
+        ),
+    ] = 0
     attempts_max: Annotated[
         int,
         _number(
@@ -97,6 +107,7 @@ class GroupOptions(TypedDict, total=False):
     open_max: int
     member_max: int
     paused: bool
+    rate: int
     attempts_max: int
     dead_letter: str
     dead_letters_max: int

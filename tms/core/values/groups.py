@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, Protocol
 from tms.core.errors import InvalidRequest
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.dead_letters import DeadLetter
+from tms.core.values.group_counts import NO_COUNTS, GroupCounts
 from tms.core.values.group_settings import DEFAULTS, DELAY_S_MAX, GroupSettings
 from tms.core.values.message import MessageBlock, shown_fields
 from tms.core.values.topic import TopicId
@@ -65,6 +66,8 @@ class LimitedBy(StrEnum):
     RETRY = "retry"
     """The remaining messages failed, and wait for their next attempt."""
     PAUSED = "paused"
+    RATE = "rate"
+    """Takes have got as many messages as the group's rate allows."""
     DEAD_LETTER = "dead_letter"
     """The remaining messages have dead letters that cannot be written now."""
     SERVER = "server"
@@ -126,6 +129,7 @@ class Group:
     """The id after which it began."""
     settings: GroupSettings
     state: GroupState
+    counts: GroupCounts = NO_COUNTS
 
     def __repr__(self) -> str:
         """Return the fields, ids in hexadecimal digits."""

@@ -12,21 +12,26 @@ from itertools import accumulate
 class Histogram:
     """How many values were at most each bound, and their sum."""
 
-    __slots__ = ("_bounds", "_counts", "total")
+    __slots__ = ("_bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         """Count by `bounds`, ascending; one more bucket takes larger values."""
         self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
+        self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
         """The sum of all values."""
 
-    def observe(self, value: float) -> None:
-        """Count a value."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self.total += value
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count a value, once or several times."""
+        self.counts[bisect_left(self._bounds, value)] += times
+        self.total += value * times
+
+    def add(self, other: "Histogram") -> None:
+        """Count the values of another one with the same bounds too."""
+        self.counts = [one + more for one, more in zip(self.counts, other.counts, strict=True)]
+        self.total += other.total
 
     def buckets(self) -> list[tuple[str, float]]:
         """Return each bound, as text, with the number of values up to it: Prometheus's form."""
         bounds = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
-        return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
+        return list(zip(bounds, map(float, accumulate(self.counts)), strict=True))

@@ -13,7 +13,6 @@ bodies are read, then `lease` follows.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from tms.core.limits import MS_PER_S
 from tms.core.values.dead_letters import Disposition
@@ -31,6 +30,7 @@ from tms.core.values.groups import (
     kept_of,
 )
 from tms.messaging.groups.acks import AckCheck, UnwrittenTakes
+from tms.messaging.groups.counts import Tally
 from tms.messaging.groups.death_rate import DeathRate
 from tms.messaging.groups.edits import (
     Death,
@@ -49,28 +49,25 @@ from tms.messaging.groups.edits import (
     encode_row,
     ids_in,
 )
-from tms.messaging.groups.open_entries import Taker
+from tms.messaging.groups.open_entries import Reservation, Taker
+from tms.messaging.groups.pace import Pace
 from tms.messaging.groups.state import OpenMessages
 
 _DOUBLINGS_MAX = 32
-
-
-class Reservation(NamedTuple):
-    """Messages that are about to be given."""
-
-    ids: Sequence[bytes]
-    """Ascending."""
-    epoch: int
-    """If the group was moved or messages were reopened since, it is another."""
 
 
 class GroupCommands:
     """The commands of one group, and the edits that are not written yet."""
 
     def __init__(
-        self, state: OpenMessages, settings: GroupSettings, now_ms: int, given: int = 0
+        self,
+        state: OpenMessages,
+        settings: GroupSettings,
+        now_ms: int,
+        given: int = 0,
+        counts: Tally | None = None,
     ) -> None:
-        """Go on with a state that was read at `now_ms`.
+        """Go on with a state that was read at `now_ms`, and add to `counts`.
 
         No delivery gets a number up to `given`, which this process gave before, perhaps without
         writing it.
@@ -82,6 +79,8 @@ class GroupCommands:
         self._unwritten = UnwrittenTakes(state.through, state.last_delivery, self._first_number)
         self._edits: list[bytes] = []
         self.deaths = DeathRate()
+        self.counts = Tally() if counts is None else counts
+        self.pace = Pace()
         self.told = 0
         """How many ids the edits had since the last snapshot: so long they are to be read."""
 
@@ -172,6 +171,7 @@ class GroupCommands:
         number = self._next_number(now_ms)
         taken = TakenEdit(number, lease_ms, member.name, member.principal, sequence, ids)
         self._do(taken, now_ms)
+        self.counts.taken += len(ids)
         self.give_up(reserved)
         return number
 
@@ -183,6 +183,7 @@ class GroupCommands:
         there = [each for each in ids if each in self.state.open]
         if there:
             self._do(SettledEdit(How.GONE, there), now_ms)
+            self.counts.gone += len(there)
 
     def short_because(self, member: Taker) -> LimitedBy | None:
         """Return why a take found less than it asked for in what is open."""
@@ -206,6 +207,7 @@ class GroupCommands:
         there = sorted(self.state.open.keys() & ids)
         if there:
             self._do(SettledEdit(How.SKIPPED, there), now_ms)
+            self.counts.skipped += len(there)
         return len(there)
 
     def take_back(
@@ -246,6 +248,7 @@ class GroupCommands:
             self._extend(member, settle, refused, now_ms)
         if settle.leave:
             self._leave(member, now_ms)
+        self.counts.refused += len(refused)
         lease_s = None if settle.extend is None else settle.lease_s or self.settings.lease_s
         return Settled(acked, refused, lease_s)
 
@@ -261,13 +264,12 @@ class GroupCommands:
             reason = Refusal.SETTLED if is_twice else check.refusal(each, number, member)
             if reason is not None:
                 refused.append(RefusedMessage(number, each, reason))
+        self.counts.refused += len(refused)
         return refused
 
     def acknowledge(self, acks: Iterable[CommitAcks], now_ms: int) -> None:
         """Settle messages of which none is refused."""
-        ids = sorted(each for ack in acks for each in ack.ids)
-        if ids:
-            self._do(SettledEdit(How.ACK, ids), now_ms)
+        self._acked(sorted(each for ack in acks for each in ack.ids), now_ms)
 
     def _ack(
         self, member: Taker, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
@@ -275,7 +277,7 @@ class GroupCommands:
         if len(acks) == 1 and acks[0].ids is None and self._has(member, acks[0].delivery):
             # Nothing is in its way: by key, they are the first open ones of their keys.
             ids = self.state.ids_of(acks[0].delivery)
-            self._do(SettledEdit(How.ACK, ids), now_ms)
+            self._acked(ids, now_ms)
             return len(ids)
         asked: list[tuple[bytes, int]] = []
         whole: set[int] = set()
@@ -299,9 +301,13 @@ class GroupCommands:
                 refused.append(RefusedMessage(number, each, reason))
             else:
                 ids.append(each)
+        self._acked(ids, now_ms)
+        return len(ids)
+
+    def _acked(self, ids: Sequence[bytes], now_ms: int) -> None:
         if ids:
             self._do(SettledEdit(How.ACK, ids), now_ms)
-        return len(ids)
+            self.counts.ack(ids, now_ms)
 
     def _has(self, member: Taker, number: int) -> bool:
         """Whether a delivery is a member's, and has messages."""
@@ -332,6 +338,7 @@ class GroupCommands:
     def _fail(self, ids: Sequence[bytes], why: Why, nacks: Nacks | None, now_ms: int) -> None:
         """Count an attempt of messages that are leased, and give back what is behind them."""
         failed, behind = self._behind(ids)
+        self.counts.failed += len(failed)
         delay_s = None if nacks is None else nacks.delay_s
         reason = "" if nacks is None else kept_of(nacks.reason)
         if self.settings.dead_letter:
@@ -381,6 +388,7 @@ class GroupCommands:
     def buried(self, ids: Sequence[bytes], now_ms: int) -> None:
         """Settle messages that are written as dead letters in this flush."""
         self._do(SettledEdit(How.DEAD, sorted(ids)), now_ms)
+        self.counts.dead += len(ids)
 
     def reopen(
         self,

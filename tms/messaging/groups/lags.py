@@ -73,6 +73,7 @@ class GroupLags:
                 (each.position.topic_id, each.position.name): each
                 for each in self._subscriptions.shared
             }
+            self._groups.counts.keep(found.keys() | self._groups.names)
             self._lags = {
                 name: lag
                 for name, lag in self._lags.items()

@@ -28,6 +28,7 @@ from tms.core.values.message import first_id_at
 from tms.core.values.store_access import StoreAccess
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.commands import GroupCommands
+from tms.messaging.groups.counts import CountsByGroup
 from tms.messaging.groups.edits import decode_row, ids_in
 from tms.messaging.groups.heartbeat import Heartbeat
 from tms.messaging.groups.loaded_group import LoadedGroup
@@ -109,12 +110,19 @@ class LoadedGroups(Participant):
         """The greatest number that a delivery of a group had which has left memory."""
         self._heartbeat = Heartbeat(engine.clock)
         self.time = SessionTime(engine.clock)
+        self.counts = CountsByGroup(engine.limits.metric_series_max)
+        engine.metrics.include(self.counts)
         engine.metrics.memory.show("groups", lambda: len(self._groups))
 
     @property
     def loaded(self) -> list[LoadedGroup]:
         """The groups in memory."""
         return list(self._groups.values())
+
+    @property
+    def names(self) -> set[tuple[TopicId, str]]:
+        """The names of the groups in memory."""
+        return set(self._groups)
 
     @property
     def open_count(self) -> int:
@@ -172,6 +180,7 @@ class LoadedGroups(Participant):
             state = positions.state
             now_ms = self.time.now_ms()
             by_key = row.settings.order is Order.KEY
+            counts = self.counts.begin(topic_id, name, row.created)
 
             def read() -> tuple[GroupCommands, "StoredGroup"]:
                 stored = self._table.read(state.prefix, name, row.created)
@@ -181,7 +190,7 @@ class LoadedGroups(Participant):
                     for edit in decode_row(edits, by_key=by_key):
                         messages.apply(edit, now_ms)
                         told += ids_in(edit)
-                commands = GroupCommands(messages, row.settings, now_ms, self._given)
+                commands = GroupCommands(messages, row.settings, now_ms, self._given, counts)
                 commands.told = told
                 log = stored.log
                 if not log.is_own:
@@ -222,6 +231,7 @@ class LoadedGroups(Participant):
         if self._groups.get(place) is group:
             del self._groups[place]
         self._changed.discard(group)
+        self.counts.end(group.commands.counts)
         for timer in (group.timer, group.burial_timer):
             if timer is not None:
                 timer.cancel()
@@ -337,7 +347,8 @@ class LoadedGroups(Participant):
 
     def arm(self, group: LoadedGroup) -> None:
         """Look again when the next lease ends, or the next wait is over."""
-        at_ms = group.commands.state.next_change_ms()
+        commands = group.commands
+        at_ms = commands.pace.next_ms(commands.state.next_change_ms())
         if (
             at_ms is None
             or group.is_dropped
@@ -384,7 +395,9 @@ class LoadedGroups(Participant):
         group.timer = None
         try:
             self.end_leases(group)
-            group.commands.state.make_due(self.time.now_ms())
+            now_ms = self.time.now_ms()
+            group.commands.state.make_due(now_ms)
+            group.commands.pace.pass_to(now_ms)
             group.ring()
         finally:
             self.arm(group)

@@ -18,6 +18,15 @@ class Taker(NamedTuple):
     principal: str | None
 
 
+class Reservation(NamedTuple):
+    """Messages that are about to be given."""
+
+    ids: Sequence[bytes]
+    """Ascending."""
+    epoch: int
+    """If the group was moved or messages were reopened since, it is another."""
+
+
 class OpenEntry:
     """An open message."""
 

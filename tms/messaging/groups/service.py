@@ -381,6 +381,8 @@ class GroupService:
             except GroupLeftMemory:
                 continue
             if taken is not None:
+                if taken.limited_by is not None:
+                    group.commands.counts.limited += 1
                 return taken if settled is None else taken.with_settled(settled)
 
     async def settle(

@@ -27,6 +27,11 @@ async def group_shown(group: LoadedGroup, read: ReadPage, now_ms: int) -> Group:
     limited = group.commands.short_because(Taker("", None))
     if limited is None and stopped_at is not None and not free:
         limited = LimitedBy.TRANSACTION
+    if free:
+        limited = None
+    rate = shared.settings.rate
+    if limited is None and (free or unread) and group.commands.pace.is_used_up(rate, now_ms):
+        limited = LimitedBy.RATE
     return Group(
         shared.topic_id,
         shared.name,
@@ -44,9 +49,10 @@ async def group_shown(group: LoadedGroup, read: ReadPage, now_ms: int) -> Group:
             oldest_s=None if oldest is None else max(0, now_ms - published_ms(oldest)) / 1000,
             members=len(state.held),
             dying=len(state.dying),
-            limited_by=None if free else limited,
+            limited_by=limited,
             stopped_at=stopped_at,
         ),
+        group.commands.counts.shown(),
     )
 
 

@@ -8,6 +8,7 @@ server's lease is looked at, because a take writes nothing that would be refused
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -199,11 +200,35 @@ class Takes:
         """
         while True:
             self.end_leases(group)
-            taken = await self._serve_once(group, take, taker, limit, fed)
+            at_rate = group.commands.settings.rate
+            serve_once = self._serve_at_rate if at_rate else self._serve_once
+            taken = await serve_once(group, take, taker, limit, fed)
             if taken is not None:
                 return taken
             fed = None
             await self._drop_gone(group)
+
+    async def _serve_at_rate(
+        self, group: LoadedGroup, take: Take, taker: Taker, limit: int, fed: Fed | None
+    ) -> Taken | None:
+        """Serve a take, as `_serve_once`, with what the rate of its group allows."""
+        commands = group.commands
+        wanted = min(limit, commands.room(taker))
+        if commands.settings.paused or wanted <= 0:
+            return await self._serve_once(group, take, taker, limit, fed)  # which says why
+        allowed = commands.pace.allow(commands.settings.rate, wanted, self._groups.time.now_ms())
+        if not allowed:
+            return Taken(limited_by=LimitedBy.RATE)
+        left = allowed
+        try:
+            taken = await self._serve_once(group, take, taker, allowed, fed)
+            if taken is not None and taken.delivery is not None:
+                left -= commands.state.deliveries[taken.delivery].left
+        finally:
+            commands.pace.take_less(left, self._groups.time.now_ms())
+        if taken is None or left or allowed == wanted:
+            return taken
+        return replace(taken, limited_by=LimitedBy.RATE, stopped_at=None)
 
     async def _serve_once(
         self, group: LoadedGroup, take: Take, taker: Taker, limit: int, fed: Fed | None
@@ -251,7 +276,9 @@ class Takes:
             if not group.is_dropped:
                 commands.give_up(reserved)
             self._groups.edited(group)
-        attempts = [commands.state.open[each].attempts + 1 for each in bodies.ids]
+        attempts: Sequence[int] = [commands.state.open[e].attempts + 1 for e in bodies.ids]
+        retried = len(attempts) - attempts.count(1)
+        commands.counts.retried += retried
         short = Taken()
         if len(bodies.ids) == len(ids) < asked:
             short = self._short(group, taker, fed)
@@ -259,7 +286,7 @@ class Takes:
             number,
             lease_s,
             bodies.blocks,
-            attempts if any(each > 1 for each in attempts) else (),
+            attempts if retried else (),
             short.limited_by,
             short.stopped_at,
         )

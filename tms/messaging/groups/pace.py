@@ -1,0 +1,60 @@
+"""The pace of a group: how many messages its takes may get now. A restart begins it anew.
+
+Used from the event loop's thread alone; times are steady.
+"""
+
+from typing import Final
+
+from tms.core.runtime.rates import Rate
+
+_PARTS_PER_S: Final = 20
+
+
+class Pace:
+    """The messages that takes of one group got, under the rate of its settings."""
+
+    def __init__(self) -> None:
+        self._rate = Rate(1)
+        self.allowed_ms = 0
+        """When the rate allows what a take did not get; 0 if none was refused for it."""
+
+    def allow(self, per_s: int, limit: int, now_ms: int) -> int:
+        """Return how many of `limit` messages the rate allows, and count them as taken.
+
+        None, rather than fewer than what a twentieth of a second allows: else takes that wait would
+        be answered one message at a time.
+        """
+        rate = self._rate_of(per_s)
+        least = min(limit, max(1, per_s // _PARTS_PER_S))
+        allowed = min(limit, rate.available(now_ms))
+        if allowed < least:
+            self.allowed_ms = now_ms + max(1, rate.wait_ms(least, now_ms))
+            return 0
+        rate.take(allowed, now_ms)
+        return allowed
+
+    def take_less(self, count: int, now_ms: int) -> None:
+        """Give back messages that were allowed and not taken."""
+        if count:
+            self._rate.give_back(count, now_ms)
+
+    def is_used_up(self, per_s: int, now_ms: int) -> bool:
+        """Whether the rate allows nothing now; 0 is no rate."""
+        return per_s > 0 and not self._rate_of(per_s).available(now_ms)
+
+    def next_ms(self, other_ms: int | None) -> int | None:
+        """Return the earlier one of another time and of when the rate allows what was refused."""
+        if not self.allowed_ms:
+            return other_ms
+        return self.allowed_ms if other_ms is None else min(other_ms, self.allowed_ms)
+
+    def pass_to(self, now_ms: int) -> None:
+        """Forget when the rate allows what was refused, if it does by now."""
+        if self.allowed_ms <= now_ms:
+            self.allowed_ms = 0
+
+    def _rate_of(self, per_s: int) -> Rate:
+        """Return the rate; another one than before begins anew."""
+        if self._rate.per_period != per_s:
+            self._rate = Rate(per_s)
+        return self._rate
