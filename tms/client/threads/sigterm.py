@@ -1,8 +1,8 @@
-"""Calls what stops a program's workers when SIGTERM comes, and the program's own handler too.
+"""Stops a program's workers at SIGTERM, and also calls the program's own handler.
 
-Any number may wait for it at a time. The program's handler, of `signal.signal` or of asyncio, is
-called as well, and is the only one again when the last has ended; what it raises, `SystemExit`
-above all, is raised then, so that the workers end in order first.
+Any number of workers may run at a time. The program's handler, set by `signal.signal` or asyncio,
+is called as well, and is restored when the last worker has ended; what it raises, typically
+`SystemExit`, is raised then, so that the workers end in order first.
 """
 
 import signal
@@ -14,15 +14,15 @@ from typing import Any
 
 _stops: dict[object, Callable[[], object]] = {}
 _own: Any = None
-"""The program's handler, while `_stops` has some."""
+"""The program's handler, while `_stops` is not empty."""
 _raised: BaseException | None = None
 
 
 @contextmanager
 def stopping_at_sigterm(stop: Callable[[], object]) -> Iterator[None]:
-    """Call `stop` in the main thread if SIGTERM comes within the block.
+    """Call `stop` in the main thread if SIGTERM arrives within the block.
 
-    In another thread than the main one this does nothing.
+    In any other thread than the main one this does nothing.
     """
     global _own  # noqa: PLW0603  a process has one handler
     if current_thread() is not main_thread():
@@ -54,7 +54,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 def _restore() -> None:
     global _own, _raised
-    if signal.getsignal(signal.SIGTERM) is _handle:  # else the program has set another one
+    if signal.getsignal(signal.SIGTERM) is _handle:  # otherwise the program has set another one
         signal.signal(signal.SIGTERM, signal.SIG_DFL if _own is None else _own)
     error, _own, _raised = _raised, None, None
     if error is not None:

@@ -74,8 +74,8 @@ class Transactions:
         `TopicNotFound`, `PublicationRefused`, `TooLarge` (too_many_topics_at_once); then it is
         still in progress, and should be aborted.
 
-        If the answer is lost, the client asks what became of it, as in `Client.transaction`, and
-        raises `OutcomeUnknown` if nobody says.
+        If the answer is lost, the client asks for the outcome, as in `Client.transaction`, and
+        raises `OutcomeUnknown` if no server answers.
         """
         commit = Commit(self._transactions, transaction_id, request)
         self._bridge.call(commit.finish, COMMIT_S)
