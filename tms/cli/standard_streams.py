@@ -1,13 +1,13 @@
 """Standard input, output and error for a command, even if they are closed or broken.
 
-1. One that is closed fails when it is used. It is not None, and no file that is opened later gets
-   its number: what is printed would go into that file.
-2. A failure of reading or writing is a `StreamFailed`, which says which one and why. A pipe that
-   nobody reads any more is still a `BrokenPipeError`.
-3. What a command prints, for people or as JSON, is printable (`tms.core.text.printable`), except
-   for the ends of lines and tabs. What draws on a terminal itself asks for `terminal`.
-4. A character that output cannot encode is printed as JSON escapes it, so that no message ends a
-   command, and JSON stays JSON.
+1. A closed stream fails when it is used. It is not None, and no file that is opened later gets its
+   number: printed text would go into that file.
+2. A failure to read or write is a `StreamFailed`, which says which stream failed and why. A pipe
+   without a reader is still a `BrokenPipeError`.
+3. All output of a command, for people or as JSON, is printable (`tms.core.text.printable`), except
+   for line ends and tabs. Code that draws on a terminal itself uses `terminal`.
+4. A character that the output cannot encode is printed as a JSON escape, so that no message ends a
+   command, and JSON stays valid.
 """
 
 import codecs

@@ -41,7 +41,7 @@ class Patience(NamedTuple):
 
     within_s: float
     bytes_min: int = PROGRESS_BYTES
-    """0: the answer comes in parts, each of which may take `within_s` from when it is requested."""
+    """0 if the answer comes in parts, each of which may take `within_s` from its request on."""
 
 
 class Pool(Protocol):
@@ -246,7 +246,7 @@ class UpstreamConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Accept nothing after the answer."""
         if self._is_ended:
-            raise BrokenAnswer("something comes behind it")
+            raise BrokenAnswer("bytes follow it")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Store a header. Trailers, after the body, are ignored."""

@@ -15,7 +15,7 @@ _NOT_A_LIST = (str, Mapping, bytearray, memoryview)
 
 
 def with_key(given: Any, key: Any, headers: Mapping[str, bytes] | None, *, has_schema: bool) -> Any:
-    """Add a key or headers, if they are given, to the one message or value given.
+    """Return `given`; with a key or headers, as one message or record that has them.
 
     Raises `TypeError` if they are given with more than one payload or value.
     """

@@ -127,16 +127,16 @@ class Bridge:
     def serve(
         self,
         function: Callable[[], Awaitable[Result]],
-        meanwhile: Callable[[LoopCall[Any]], None],
+        while_waiting: Callable[[LoopCall[Any]], None],
     ) -> Result:
-        """Do the same, while `meanwhile`, which gets the call, runs in this thread."""
-        return self._call(self.life, function, meanwhile)
+        """Do the same, while `while_waiting`, which gets the call, runs in this thread."""
+        return self._call(self.life, function, while_waiting)
 
     def _call(
         self,
         life: Life,
         function: Callable[[], Awaitable[Result]],
-        meanwhile: Callable[[LoopCall[Any]], None] | None = None,
+        while_waiting: Callable[[LoopCall[Any]], None] | None = None,
         *,
         is_read: bool = False,
     ) -> Result:
@@ -144,8 +144,8 @@ class Bridge:
         try:
             life.calls[call] = is_read
             self._start(life, call)
-            if meanwhile is not None:
-                meanwhile(call)
+            if while_waiting is not None:
+                while_waiting(call)
             return call.result()
         except CancelledError:
             if is_read:
@@ -155,8 +155,8 @@ class Bridge:
             # In a child that was forked in the meantime, the call is the parent's.
             if life is self.life and not call.is_over:
                 call.cancel()
-                if meanwhile is not None:
-                    meanwhile(call)
+                if while_waiting is not None:
+                    while_waiting(call)
                 call.wait(CANCEL_S_MAX)
             raise
         finally:

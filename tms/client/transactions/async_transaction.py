@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 class _Stage(Enum):
     NEW = "has not begun: use it in a with statement"
-    OPEN = "is under way"
+    OPEN = "is in progress"
     COMMITTED = "has been committed"
     ROLLED_BACK = "has been rolled back"
     IN_DOUBT = "may have been committed"
