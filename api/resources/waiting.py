@@ -58,8 +58,4 @@ async def wait_for(
             await asyncio.gather(working, gone, return_exceptions=True)
             if not (is_given or give_back is None or working.cancelled() or working.exception()):
                 await give_back(working.result())
-            del (
-                working,
-                awaited,
-                done,
-            )  # an error keeps this frame alive, which must not keep the task
+            del working, awaited, done  # an error keeps this frame; it must not keep the task

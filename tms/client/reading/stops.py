@@ -92,8 +92,8 @@ class Stops:
         if self._since.get(transaction_id) == _LOGGED:
             return
         self._since[transaction_id] = _LOGGED
-        logging_, context = self._log_stop(topic_id, view, transaction_id), without_deadline()
-        task = asyncio.get_running_loop().create_task(logging_, context=context)
+        logs, context = self._log_stop(topic_id, view, transaction_id), without_deadline()
+        task = asyncio.get_running_loop().create_task(logs, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
