@@ -206,12 +206,13 @@ SENTENCES = {
     (
         "A transaction belongs to the principal of the `caller` that started it. Methods that take "
         "the id of one raise `NotPermitted` (transaction_of_another) if the caller is another "
-        "principal, and may not end any. A caller without a principal is not checked "
+        "principal that may not end any transaction. A caller without a principal is not checked "
         "(`tms.core.values.caller`)."
     ): (
         "A transaction belongs to the principal that started it. Methods that take the id of one "
-        "raise `NotPermitted` (transaction_of_another) if you are another principal, and may not "
-        "end any. A program that works in a transaction itself has `Client.transaction`."
+        "raise `NotPermitted` (transaction_of_another) if you are another principal that may not "
+        "end any transaction. A program that works in a transaction itself has "
+        "`Client.transaction`."
     ),
 }
 HOMES = {
