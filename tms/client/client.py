@@ -47,7 +47,7 @@ class Client:
     """
 
     def __init__(self, client: AsyncClient, bridge: Bridge) -> None:
-        """Stand on `client`, called through `bridge`."""
+        """Use `client`, called through `bridge`."""
         self._client = client
         self._bridge = bridge
 

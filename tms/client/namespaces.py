@@ -16,7 +16,7 @@ class Namespaces:
     """
 
     def __init__(self, namespaces: AsyncNamespaces, bridge: Bridge) -> None:
-        """Stand on `namespaces`, called through `bridge`."""
+        """Use `namespaces`, called through `bridge`."""
         self._namespaces = namespaces
         self._bridge = bridge
 

@@ -26,7 +26,7 @@ class Schemas:
     """
 
     def __init__(self, schemas: AsyncSchemas, bridge: Bridge) -> None:
-        """Stand on `schemas`, called through `bridge`."""
+        """Use `schemas`, called through `bridge`."""
         self._schemas = schemas
         self._bridge = bridge
 

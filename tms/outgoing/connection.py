@@ -205,7 +205,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.is_write_paused = True
 
     def resume_writing(self) -> None:
-        """Let the request go on."""
+        """Let the request continue."""
         self.is_write_paused = False
         if self._answer is not None:
             self._answer.wake()

@@ -48,8 +48,9 @@ class Upstream:
     ) -> None:
         """Connect to the URL `address` when a request needs it. Raises `InvalidUrl`.
 
-        An https:// server is checked against the certificates of `tls`; None: the machine's own. At
-        most `connections_max` requests are in progress at a time; None means `CONNECTIONS_MAX`.
+        An https:// server is checked against the certificates of `tls`, by default the machine's
+        own. At most `connections_max` requests are in progress at a time; None means
+        `CONNECTIONS_MAX`.
         """
         self._url = url = parse_url(address)
         self._tls = (tls or ssl.create_default_context()) if url.is_secured else None

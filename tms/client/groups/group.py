@@ -29,7 +29,7 @@ class TopicGroup:
     """
 
     def __init__(self, group: AsyncTopicGroup, bridge: Bridge) -> None:
-        """Stand on `group`, called through `bridge`."""
+        """Use `group`, called through `bridge`."""
         self._group = group
         self._bridge = bridge
 

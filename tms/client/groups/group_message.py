@@ -21,7 +21,7 @@ class GroupMessage:
     """
 
     def __init__(self, taken: AsyncGroupMessage, bridge: Bridge) -> None:
-        """Stand on `taken`, called through `bridge`."""
+        """Use `taken`, called through `bridge`."""
         self._taken = taken
         self._bridge = bridge
 

@@ -98,7 +98,7 @@ class HeldDeliveries:
                 self._deliveries[number].sent_s = now_s
 
     def extended(self, numbers: Iterable[int], lease_s: float | None, sent_s: float) -> None:
-        """Record that an extension sent at `sent_s` succeeded; `lease_s` None: as before."""
+        """Record that an extension sent at `sent_s` succeeded; without `lease_s`, as before."""
         for number in numbers:
             delivery = self._deliveries.get(number)
             if delivery is not None:

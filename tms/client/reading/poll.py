@@ -50,15 +50,15 @@ class PollOptions(FollowOptions, total=False):
     """The options of a poll of a topic. All are optional."""
 
     end: Start | None
-    """Stop before it. By default None: no end."""
+    """Stop before it. By default there is no end."""
     limit: int | None
-    """The most messages. By default None: as many as one poll of the server gives."""
+    """The most messages. By default as many as one poll of the server gives."""
     tx: Tx | None
     """Give the messages that this transaction can see. By default None."""
     wait_s: float
     """For how many seconds to wait for messages if there are none. By default 0."""
     timeout_s: Duration | None
-    """How long it all may take, including the wait. By default None: as `connect` says."""
+    """How long it all may take, including the wait. By default as `connect` says."""
 
 
 class SubscriptionPollOptions(TypedDict, total=False):

@@ -56,7 +56,7 @@ class Access:
 
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
-    """None: servers at https:// are checked against the machine's own certificates."""
+    """If None, servers at https:// are checked against the machine's own certificates."""
     signing: RequestSigning | None = None
     """Signs requests between the servers of a cluster."""
     allow_plaintext: bool = False

@@ -19,7 +19,7 @@ class Calls:
     """The calls of one server's REST interface."""
 
     def __init__(self, http: Http, retry_for_s: float, shard: int | None = None) -> None:
-        """Repeat for `retry_for_s` seconds. Lists and sums cover one `shard`; None: all."""
+        """Repeat for `retry_for_s` seconds. Lists and sums cover one `shard`, or all."""
         self.http = http
         self.retry_for_s = retry_for_s
         self._shard = shard

@@ -52,7 +52,7 @@ class NamedLeaders:
         self._next_ask_s = 0.0
 
     def url_of(self, leader_address: str, server_url: str) -> str | None:
-        """Return the URL at which to ask the leader that a server names; None: do not ask it.
+        """Return the URL at which to ask the leader that a server names; None if not to ask.
 
         `server_url` is the URL of the server that names it.
         """

@@ -77,11 +77,11 @@ async def repeat(
 ) -> Result:
     """Call `call`, and again after errors for which `when` is true; return its result.
 
-    No pause begins that would end later than `for_s` seconds after the start (None: no limit), or
-    than the deadline (`tms.core.runtime.deadlines`). Each pause is logged with its reason, and so
-    is the success. Raises the last call's error; but if an earlier call may have been carried out
-    and the last one certainly was not, the earlier one's, because the caller must not take it for
-    undone.
+    No pause begins that would end later than `for_s` seconds after the start (None means no limit),
+    or than the deadline (`tms.core.runtime.deadlines`). Each pause is logged with its reason, and
+    so is the success. Raises the last call's error; but if an earlier call may have been carried
+    out and the last one certainly was not, the earlier one's, because the caller must not take it
+    for undone.
     """
     begun_s, number = monotonic(), 1
     left_s = seconds_left()

@@ -108,7 +108,7 @@ class LoopCall(Generic[Result]):
             self.lose()
 
     def wait(self, within_s: float | None = None) -> bool:
-        """Wait up to `within_s` seconds (None: no limit); return whether it is over."""
+        """Wait up to `within_s` seconds, or without limit; return whether it is over."""
         while not self.is_over:  # Ctrl-C may have left the lock acquired
             if self._over.acquire(timeout=_LOOK_S if within_s is None else within_s):
                 self._over.release()

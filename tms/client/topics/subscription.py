@@ -29,7 +29,7 @@ class Subscription:
     """
 
     def __init__(self, subscription: AsyncSubscription, bridge: Bridge) -> None:
-        """Stand on `subscription`, called through `bridge`."""
+        """Use `subscription`, called through `bridge`."""
         self._subscription = subscription
         self._bridge = bridge
 

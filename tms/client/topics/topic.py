@@ -33,7 +33,7 @@ class Topic:
     """
 
     def __init__(self, topic: AsyncTopic, bridge: Bridge) -> None:
-        """Stand on `topic`, called through `bridge`."""
+        """Use `topic`, called through `bridge`."""
         self._topic = topic
         self._bridge = bridge
 

@@ -24,7 +24,7 @@ class TransactionContext:
     """
 
     def __init__(self, context: AsyncTransactionContext, bridge: Bridge) -> None:
-        """Stand on `context`, called through `bridge`."""
+        """Use `context`, called through `bridge`."""
         self._home = CallingThread(bridge)
         self._context = context.calling_by(self._home.invoke)
 

@@ -31,7 +31,7 @@ class Transactions:
     """
 
     def __init__(self, transactions: AsyncTransactions, bridge: Bridge) -> None:
-        """Stand on `transactions`, called through `bridge`."""
+        """Use `transactions`, called through `bridge`."""
         self._transactions = transactions
         self._bridge = bridge
 
