@@ -111,9 +111,9 @@ OWN = {
         """),
     "Client.close": Own(
         "self._bridge.close()",
-        "A call that is under way, in another thread or interrupted by the signal handler that "
-        "closes, raises `OutcomeUnknown`; later ones raise `RuntimeError`. A program that ends "
-        "without closing does it as it ends.",
+        "A call in progress, in another thread or interrupted by the signal handler that closes, "
+        "raises `OutcomeUnknown`; later calls raise `RuntimeError`. Open clients are closed when "
+        "the program ends.",
     ),
     "Client.__enter__": Own("return self"),
     "TopicGroup.take": Own("""
@@ -174,45 +174,46 @@ OWN = {
             return
         self._home.end(self, self._context.__aexit__, kind, error, traceback)
         """,
-        "A child that was forked within leaves it to its parent.",
+        "A child forked within the block leaves the transaction to its parent.",
     ),
     "Transactions.commit": Own(
         """
         commit = Commit(self._transactions, transaction_id, request)
         self._bridge.call(commit.finish, COMMIT_S)
         """,
-        "If the answer is lost, the client asks what became of it, as in `Client.transaction`, and "
-        "raises `OutcomeUnknown` if nobody says.",
+        "If the answer is lost, the client asks for the outcome, as in `Client.transaction`, and "
+        "raises `OutcomeUnknown` if no server answers.",
     ),
 }
 
 SENTENCES = {
-    "Any number of tasks may use it at once, in the event loop it was made in.": (
+    "Any number of tasks may use it at once, in the event loop in which it was made.": (
         "Any number of threads may use it at once; it has one thread of its own. Signal handlers "
-        "may use it too. One that interrupts the client's first call gets `RuntimeError` with what "
-        "to do instead."
+        "may use it too. A handler that interrupts the client's first call gets a `RuntimeError` "
+        "that says what to do instead."
     ),
     (
         "Use the client in one event loop, and close it there, best by `async with`; in another "
-        "one it raises `RuntimeError`. A program that ends without closing it ends all the same, "
-        "and nothing acknowledged is lost; calls that are under way are not waited for. In a child "
-        "of `os.fork()` a client of a server works anew, in an event loop of the child's own; one "
-        "on a store in this process raises `RuntimeError`."
+        "one it raises `RuntimeError`. A program may end without closing it: nothing acknowledged "
+        "is lost, but calls in progress are not finished. In a child of `os.fork()`, a client of a "
+        "server works again in the child's own event loop; one of a store in this process raises "
+        "`RuntimeError`."
     ): (
-        "Close the client, best by `with`. One that nobody refers to any more closes itself, with "
-        "a `ResourceWarning`; a program that ends closes those that are left. "
-        "In a child of `os.fork()`, a client of a server that was made before works with "
-        "connections of its own; one on a store in this process raises `RuntimeError` at once."
+        "Close the client, best by `with`. An unreferenced client closes itself, with a "
+        "`ResourceWarning`; open ones are closed when the program ends. In a child of "
+        "`os.fork()`, a client of a server that was made before the fork makes connections of its "
+        "own; one of a store in this process raises `RuntimeError` at once."
     ),
     (
         "A transaction belongs to the principal of the `caller` that started it. Methods that take "
         "the id of one raise `NotPermitted` (transaction_of_another) if the caller is another "
-        "principal, and may not end any. A caller without a principal is not checked "
+        "principal that may not end any transaction. A caller without a principal is not checked "
         "(`tms.core.values.caller`)."
     ): (
         "A transaction belongs to the principal that started it. Methods that take the id of one "
-        "raise `NotPermitted` (transaction_of_another) if you are another principal, and may not "
-        "end any. A program that works in a transaction itself has `Client.transaction`."
+        "raise `NotPermitted` (transaction_of_another) if you are another principal that may not "
+        "end any transaction. A program that works in a transaction itself has "
+        "`Client.transaction`."
     ),
 }
 HOMES = {

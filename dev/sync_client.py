@@ -136,7 +136,7 @@ def _init_of(made: Made) -> ast.stmt:
     )
     text = (
         f"def __init__(self, {made.attribute}: Async{made.name}, bridge: Bridge) -> None:\n"
-        f'    """Stand on `{made.attribute}`, called through `bridge`."""\n'
+        f'    """Use `{made.attribute}`, called through `bridge`."""\n'
         f"{indent(cleandoc(own.body), '    ')}"
     )
     return ast.parse(text).body[0]

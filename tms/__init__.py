@@ -6,8 +6,8 @@
     for message in topic.poll():
         print(message.id.hex(), message.payload)
 
-The names below are the library's whole interface, with `tms.aio` for asyncio. They are loaded when
-first used: the server imports this package too and should not pay for the client.
+The names below are the library's whole interface, with `tms.aio` for asyncio. They are loaded on
+first use: the server imports this package too and should not load the client.
 """
 
 import atexit
@@ -244,7 +244,7 @@ _HOMES = (
     "tms.core.services.transactions",
     "tms.client",
 )
-"""The modules that have the names, the client last."""
+"""The modules that define the names, the client last."""
 
 
 def _close_clients() -> None:
@@ -252,7 +252,7 @@ def _close_clients() -> None:
         sys.modules["tms.client.threads.program_end"].close_all()
 
 
-# Here, because what a program registers after it has imported this is called before it.
+# Registered here, so that functions which a program registers later are called first.
 atexit.register(_close_clients)
 
 

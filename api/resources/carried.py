@@ -1,4 +1,4 @@
-"""Who may do what a commit carries."""
+"""Checks that a caller may do the other work of a commit."""
 
 from api.http.exchange import Exchange
 from tms.core.services.commits import NOTHING, CommitRequest
@@ -6,7 +6,7 @@ from tms.security.resources import Action
 
 
 async def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
-    """Tell the door of the topics and subscriptions that a commit's other work names.
+    """Check the caller's rights to the topics and subscriptions that a commit's other work names.
 
     Raises `NotPermitted`, `TopicNotFound`.
     """

@@ -1,4 +1,4 @@
-"""Cleanup over REST: how it stands, and a pass on demand."""
+"""Cleanup over REST: its state, and a pass on demand."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ _WAIT = query_wait("How many seconds to wait for the pass to end.")
 
 
 def _cleanup_of(exchange: Exchange) -> Cleanup:
-    """Return the server's cleanup. Raises `InvalidRequest` (not_found) where it has none."""
+    """Return the server's cleanup. Raises `InvalidRequest` (not_found) if it has none."""
     cleanup = services_of(exchange).cleanup
     if cleanup is None:
         raise InvalidRequest("not_found", path=exchange.path)
@@ -28,13 +28,13 @@ def _cleanup_of(exchange: Exchange) -> Cleanup:
 
 
 async def show(exchange: Exchange) -> None:
-    """Answer with how cleanup stands."""
+    """Answer with the state of cleanup."""
     state = await _cleanup_of(exchange).state()
     await exchange.answer(OK, encode(bounds_record(state)), JSON_TYPE)
 
 
 async def run(exchange: Exchange) -> None:
-    """Have a pass begin, and wait for its end if asked to."""
+    """Start a pass, and wait for its end if the request says so."""
     cleanup = _cleanup_of(exchange)
     values = values_of(exchange.query)
     wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)

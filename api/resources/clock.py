@@ -1,4 +1,4 @@
-"""The server's clock over REST: whether a step of it is in doubt, and that it is right."""
+"""The server's clock over REST: whether a step is in doubt, and the confirmation of one."""
 
 from functools import partial
 
@@ -53,13 +53,13 @@ _CONTENT = json_content(_STATE, calm=_CALM, in_doubt=_IN_DOUBT)
 
 
 async def show(exchange: Exchange) -> None:
-    """Answer with how the clock stands."""
+    """Answer with the state of the clock."""
     state = exchange.context.clock.state()
     await exchange.answer(OK, encode(state), JSON_TYPE)
 
 
 async def accept(exchange: Exchange) -> None:
-    """Believe the machine's clock now."""
+    """Accept the machine's clock as it is now."""
     access = exchange.context.access
     asks = Identity(exchange.caller.principal or "")
     if access is not None and not access.grants.book.is_superuser(asks):

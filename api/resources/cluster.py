@@ -1,4 +1,4 @@
-"""The cluster over REST: which servers there are, and which of them leads."""
+"""The cluster over REST: its servers, and their leader."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
@@ -91,7 +91,7 @@ _CONTENT = json_content(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE)
 
 
 async def show(exchange: Exchange) -> None:
-    """Answer with how the cluster stands."""
+    """Answer with the state of the cluster."""
     cluster, sharding = exchange.context.cluster, exchange.context.sharding
     state = _ALONE if cluster is None else await cluster.state()
     if cluster is None and sharding is not None:
@@ -100,7 +100,7 @@ async def show(exchange: Exchange) -> None:
 
 
 async def wish(exchange: Exchange) -> None:
-    """Wish that servers lead shards."""
+    """Pin shards to servers, or let the balancer choose again."""
     exchange.check_json()
     given = decode(
         dict[str, int | None], await read_body(exchange, SMALL_BODY_BYTES_MAX), code="invalid_wish"

@@ -1,4 +1,4 @@
-"""Who may have a group write dead letters to a topic."""
+"""Checks that a caller may make a group write dead letters to a topic."""
 
 from api.http.exchange import Exchange
 from tms.core.errors import TopicNotFound
@@ -8,10 +8,10 @@ from tms.security.resources import Action, topic_resource
 
 
 async def check_may_name(exchange: Exchange, attempts_max: int, dead_letter: str) -> None:
-    """Raise `NotPermitted` if the caller may not have a group write dead letters to a topic.
+    """Raise `NotPermitted` if the caller may not make a group write dead letters to a topic.
 
-    They show the payloads of the group's topic there, so who names one may publish there, and
-    consume or take here. The default topic is made, by who may make it.
+    They copy payloads of the group's topic there, so the caller needs the right to publish there,
+    and to consume or take here. To create the default topic, it also needs the right to manage it.
     """
     topic_id = exchange.topic_id
     if not (attempts_max or dead_letter):

@@ -1,4 +1,4 @@
-"""The server's tables over REST, for those who look after it: rows, sizes, checks, an explanation.
+"""The server's tables over REST, for operators: rows, sizes, checks, explained messages.
 
 A table is read in parts: an answer's `next` is the next request's `after`.
 """
@@ -46,9 +46,10 @@ DEBUG = "/v1/debug"
 _HEX_DIGITS_MAX = 4096
 _KEY = re.compile(f"([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}", re.ASCII)
 _WITH_MESSAGES = ("message", "payload")
-"""The tables whose rows are for those alone who may consume the topic as well."""
+"""The tables whose rows require the right to consume the topic too."""
 _INTENT = b"\xffintent".hex()
-"""How keys of the transaction table begin whose rows have messages of several topics (HBase)."""
+"""The prefix of keys in the transaction table whose rows have messages of several topics
+(HBase)."""
 _NEXT = "The start of the next part; null at the end."
 _FACTS: Json = {"type": "object", "description": "The row's values by name."}
 _ROWS = answer_of(Rows, {"Rows.rows": "The values of each row, by name.", "Rows.next": _NEXT})
@@ -116,7 +117,7 @@ _ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "exa
 
 
 def _inspection_of(exchange: Exchange) -> PartwiseInspection:
-    """Return the look into this server. Raises `InvalidRequest` (not_found) where it has none."""
+    """Return the server's inspection. Raises `InvalidRequest` (not_found) if it has none."""
     inspection = services_of(exchange).inspection
     if inspection is None:
         raise InvalidRequest("not_found", path=exchange.path)
@@ -124,7 +125,7 @@ def _inspection_of(exchange: Exchange) -> PartwiseInspection:
 
 
 def _after_of(values: Mapping[str, str]) -> str | None:
-    """Return where a part begins. Raises `InvalidRequest` (invalid_query)."""
+    """Return the start of a part. Raises `InvalidRequest` (invalid_query)."""
     given = values.get("after")
     if given is not None and not _KEY.fullmatch(given):
         raise invalid("after", given, "hexadecimal digits")
@@ -142,7 +143,7 @@ def _topic_of(values: Mapping[str, str]) -> TopicId | None:
 
 
 async def rows(exchange: Exchange) -> None:
-    """Answer with rows decoded."""
+    """Answer with decoded rows."""
     values = values_of(exchange.query)
     table, topic_id = choice_of(values, "table", TABLES, "message"), _topic_of(values)
     if topic_id is not None and table in _WITH_MESSAGES:
@@ -159,12 +160,12 @@ async def rows(exchange: Exchange) -> None:
 
 
 def _check_may_consume(exchange: Exchange, topic_id: TopicId) -> None:
-    """Raise as `Exchange.check_access` unless who looks after the server may read a topic too."""
+    """Raise as `Exchange.check_access` unless the operator may also consume a topic."""
     exchange.check_access(Action.CONSUME, topic_resource(topic_id.namespace, topic_id.name))
 
 
 def _is_readable(exchange: Exchange, row: Facts) -> bool:
-    """Whether a row has no message, or that of a topic that who asks may consume."""
+    """Whether a row has no message, or one of a topic that the caller may consume."""
     if row["table"] not in _WITH_MESSAGES:
         return not row.get("key", "").startswith(_INTENT) or _is_superuser(exchange)
     namespace, _, name = row["topic"].partition(":")
@@ -178,7 +179,7 @@ def _is_superuser(exchange: Exchange) -> bool:
 
 
 async def size(exchange: Exchange) -> None:
-    """Answer with how large a part of a table is."""
+    """Answer with the size of a part of a table."""
     values = values_of(exchange.query)
     table = choice_of(values, "table", TABLES, "message")
     found = await _inspection_of(exchange).size(table, _after_of(values), _limit_of(values))
@@ -186,7 +187,7 @@ async def size(exchange: Exchange) -> None:
 
 
 async def problems(exchange: Exchange) -> None:
-    """Answer with what is wrong with a part of a table."""
+    """Answer with the problems of a part of a table."""
     values = values_of(exchange.query)
     found = await _inspection_of(exchange).problems(
         choice_of(values, "table", CHECKED, "message"),
@@ -198,7 +199,7 @@ async def problems(exchange: Exchange) -> None:
 
 
 async def explain(exchange: Exchange) -> None:
-    """Answer with what is known of a message id."""
+    """Answer with an explanation of a message id."""
     values = values_of(exchange.query)
     _check_may_consume(exchange, exchange.topic_id)
     message_id = parse_id(values.get("id", ""))

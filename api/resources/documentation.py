@@ -1,4 +1,4 @@
-"""The page `/docs`: what the OpenAPI document says, for people. It needs no script or network."""
+"""The page `/docs`: the OpenAPI document for people. It needs no script or network."""
 
 import json
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _operation(
 
 
 def _resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """Return what a reference within the document refers to, or the value itself."""
+    """Resolve a reference within the document; return other values unchanged."""
     found: Any = value
     while "$ref" in found:
         steps = found["$ref"].removeprefix("#/").split("/")

@@ -1,4 +1,4 @@
-"""Why somebody may do something or may not, and who asks. Answers are JSON."""
+"""Why a principal may or may not do something, and who the caller is. Answers are JSON."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def explain(exchange: Exchange) -> None:
-    """Answer with whether somebody may do something, and why."""
+    """Answer with whether a principal may do something, and why."""
     grants, values = grants_of(exchange), values_of(exchange.query)
     exchange.about = " ".join(f"{name}={value}" for name, value in values.items())
     groups = frozenset(filter(None, values.get("groups", "").split(",")))
@@ -34,7 +34,7 @@ async def explain(exchange: Exchange) -> None:
 
 
 async def whoami(exchange: Exchange) -> None:
-    """Answer with who asks."""
+    """Answer with the caller's principal."""
     session = None if exchange.admission is None else exchange.admission.session
     if session is None:
         may = sorted(ACTIONS_OF[Kind.SERVER])

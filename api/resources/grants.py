@@ -40,7 +40,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def grants_of(exchange: Exchange) -> Grants:
-    """Return what is in force. Raises `AuthenticationOff` if everybody may do everything."""
+    """Return the rules and tokens. Raises `AuthenticationOff` if there is no access control."""
     access = exchange.context.access
     if access is None:
         raise AuthenticationOff
@@ -53,13 +53,13 @@ async def _read(exchange: Exchange, kind: type[B], code: str) -> B:
     return decode(kind, body, code=code)
 
 
-def one_of(kind: type[E], given: str, field: str) -> E:
+def one_of(kind: type[E], name: str, field: str) -> E:
     """Return a value by its name. Raises `InvalidRequest` (invalid_rule)."""
     try:
-        return kind(given)
+        return kind(name)
     except ValueError:
         expected = ", ".join(each.value for each in kind)
-        raise InvalidRequest("invalid_rule", field=field, given=given, expected=expected) from None
+        raise InvalidRequest("invalid_rule", field=field, given=name, expected=expected) from None
 
 
 def _rule_of(request: RuleRequest) -> Rule:
@@ -83,7 +83,7 @@ def _rule_of(request: RuleRequest) -> Rule:
 
 
 def body_of(rule: Rule) -> RuleBody:
-    """Return what is told of a rule."""
+    """Return the JSON body of a rule."""
     return RuleBody(
         rule.id,
         rule.who,
@@ -103,7 +103,7 @@ async def list_rules(exchange: Exchange) -> None:
 
 
 async def add_rule(exchange: Exchange) -> None:
-    """Have a rule in force."""
+    """Add a rule; it applies at once."""
     grants = grants_of(exchange)
     rule = with_id(_rule_of(await _read(exchange, RuleRequest, "invalid_rule")))
     exchange.about = f"rule {rule.id}: {rule}"
@@ -111,7 +111,7 @@ async def add_rule(exchange: Exchange) -> None:
 
 
 async def remove_rule(exchange: Exchange) -> None:
-    """Have a rule in force no more."""
+    """Remove a rule."""
     grants, rule_id = grants_of(exchange), exchange.names["id"]
     rule = grants.rule(rule_id)
     exchange.about = f"rule {rule_id}" if rule is None else f"rule {rule_id}: {rule}"
@@ -120,7 +120,7 @@ async def remove_rule(exchange: Exchange) -> None:
 
 
 async def list_tokens(exchange: Exchange) -> None:
-    """Answer with what may be told of tokens."""
+    """Answer with the tokens, without their secrets."""
     grants = grants_of(exchange)
     found = sorted(grants.tokens.values(), key=lambda token: (token.principal, token.id))
     bodies = [
@@ -137,7 +137,7 @@ async def list_tokens(exchange: Exchange) -> None:
 
 
 async def add_token(exchange: Exchange) -> None:
-    """Create a token; it is told this once."""
+    """Create a token; only this answer has it."""
     grants = grants_of(exchange)
     request = await _read(exchange, TokenRequest, "invalid_token")
     against = reason_against(request.principal) or reason_against_groups(request.groups)
@@ -156,13 +156,13 @@ async def add_token(exchange: Exchange) -> None:
 
 
 def _told(token: KeptToken) -> str:
-    """Return what the audit is told of a token."""
+    """Describe a token for the audit."""
     groups = f", in {', '.join(sorted(token.groups))}" if token.groups else ""
     return f"token {token.id} of {token.principal}{groups}"
 
 
 def _check_superuser(exchange: Exchange, grants: Grants, principal: str) -> None:
-    """Let only superusers make and revoke tokens of superusers: who may grant is not one by that.
+    """Let only superusers make and revoke tokens of superusers; the right to grant is not enough.
 
     Raises `NotPermitted`.
     """
@@ -175,7 +175,7 @@ def _check_superuser(exchange: Exchange, grants: Grants, principal: str) -> None
 
 
 async def remove_token(exchange: Exchange) -> None:
-    """Let a token in no more."""
+    """Revoke a token."""
     grants, token_id = grants_of(exchange), exchange.names["id"]
     if grants.is_setting(token_id):
         reason = "the server's setting auth_tokens defines it: remove it there"

@@ -1,4 +1,4 @@
-"""Skipping open messages of a group, and taking them back from their members, by an operator."""
+"""Interventions of operators: skip open messages of a group, or take them back from members."""
 
 from functools import partial
 

@@ -46,21 +46,21 @@ _TEXT = {"text/plain": {"schema": TEXT}}
 
 
 class _Collected(Collector):
-    """Metrics as they stood at a moment."""
+    """Metrics as they were at one moment."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        """Give them."""
+        """Return them."""
         return self._metrics
 
 
 async def welcome(exchange: Exchange) -> None:
-    """Answer with what this is and where to go from here."""
+    """Answer with what this service is and how to begin."""
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
     topic = f"{exchange.peer.scheme}://{host}/v1/namespaces/default/topics/hello"
-    # Strangers, who may ask for this, are not told which version's faults to try.
+    # Anybody may request this, so it does not say which version's faults to try.
     is_open = exchange.context.access is None
     curl = "curl" if is_open else 'curl -H "Authorization: Bearer $TMS_TOKEN"'
     post = f"{curl} -X POST -H 'Content-Type: application/json'"
@@ -92,7 +92,7 @@ async def health(exchange: Exchange) -> None:
 
 
 async def ready(exchange: Exchange) -> None:
-    """Answer whether publishing would be taken now, which tasks fail, and what fills up."""
+    """Answer whether a publish would be accepted now, which tasks fail, and what fills up."""
     told: dict[str, object] = {}
     if failing():
         told["failing"] = [each._asdict() for each in failing()]
@@ -113,13 +113,13 @@ async def metrics(exchange: Exchange) -> None:
     """Answer with all metrics in Prometheus' text form."""
     await exchange.context.services.refresh_metrics()
     collected = _Collected(list(exchange.context.registry.collect()))
-    # Elsewhere than in the event loop: with many topics the text takes long.
+    # Not in the event loop: with many topics the text takes long.
     text = await asyncio.to_thread(generate_latest, collected)
     await exchange.answer(OK, text, CONTENT_TYPE_LATEST.encode())
 
 
 async def ping(exchange: Exchange) -> None:
-    """Answer as CDAP's servers do, whose clients ask it."""
+    """Answer as CDAP's servers do, because CDAP's clients send this."""
     await exchange.answer(OK, b"OK.", _TEXT_TYPE)
 
 

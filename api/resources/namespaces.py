@@ -1,4 +1,4 @@
-"""Namespaces: their settings, which the topics and publishes in them are held to."""
+"""Namespaces: their settings, which apply to the topics and publishes in them."""
 
 from functools import partial
 
@@ -72,7 +72,7 @@ async def show(exchange: Exchange) -> None:
 
 
 async def declare(exchange: Exchange) -> None:
-    """Give a namespace settings; answer with it as it is now."""
+    """Set the settings of a namespace; answer with the namespace."""
     exchange.check_json()
     settings = decode_settings(await read_body(exchange, SMALL_BODY_BYTES_MAX))
     found = await exchange.context.services.namespaces.declare(exchange.namespace, settings)

@@ -1,4 +1,4 @@
-"""The services that a request is for: of the shard that its query names, or of all."""
+"""The services for a request: those of the shard that its query names, or of all shards."""
 
 from api.http.exchange import Exchange
 from api.http.protocol.answer import Headers

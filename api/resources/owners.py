@@ -1,4 +1,4 @@
-"""Owners of transactions: which are remembered, and that one is to be forgotten."""
+"""Owners of transactions: listed and forgotten."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
@@ -41,7 +41,7 @@ async def forget_owner(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-# Before the path of one transaction, whose id would take their place in it.
+# Before the path of one transaction, whose id would match them.
 OPERATIONS = (
     Operation(
         name="listOwners",

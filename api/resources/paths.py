@@ -1,4 +1,4 @@
-"""Paths that several resources are below."""
+"""Path prefixes that several resources share."""
 
 NAMESPACE = "/v1/namespaces/{namespace}"
 TOPICS = f"{NAMESPACE}/topics"

@@ -1,9 +1,10 @@
-"""Poll messages: one answer where one page holds all, a stream of pages where not.
+"""Poll messages: one answer if a single page holds all of it, otherwise a stream of pages.
 
-A stream gives the next page when the connection has taken the one before, so memory per request is
-a page or two whatever the limit. Its status is sent before all is read: an error after that can
-only break the connection, which leaves the body without its end (`tms.wire` sees that it is cut).
-An answer that waits at a transaction in progress is such a stream, so that its head can say where.
+A stream reads the next page after the connection has taken the one before, so a request needs
+memory for a page or two whatever its limit. The status is sent before everything is read: a later
+error can only break the connection, which leaves the body without its end (`tms.wire` detects the
+cut). An answer that waits at a transaction in progress is also a stream, so that its head can name
+the transaction.
 """
 
 import asyncio
@@ -42,14 +43,14 @@ from tms.wire.json_ids import POINTER
 from tms.wire.transaction_codec import decode_transaction
 
 _JOINED_BYTES_MAX = 1024 * 1024
-"""Joined blocks take in no more pages once they have so many bytes."""
+"""Joined blocks get no more pages once they have this number of bytes."""
 
 
 _log = logging.getLogger("tms.api")
 _broken_streams = RareLog(_log, "polls cut off", logging.ERROR)
-"""A sick store breaks thousands of them."""
+"""A failing store breaks thousands of streams."""
 _refused_streams = RareLog(_log, "polls cut off", logging.WARNING)
-"""So does somebody who revokes a rule, or deletes a topic."""
+"""So does an operator who revokes a rule or deletes a topic."""
 
 
 class PollAnswer(Protocol):
@@ -67,7 +68,7 @@ class PollAnswer(Protocol):
 
 
 def encoded_parts(page: Page, body_format: MessagesFormat, *, first: bool) -> list[bytes]:
-    """Return the messages of a page in a format; `first` says that none came before."""
+    """Encode the messages of a page; `first` if no messages precede them."""
     parts = []
     for block in page.blocks:
         parts.append(body_format.encode_block(block, first=first))
@@ -90,12 +91,12 @@ class EncodedAnswer:
         return parts
 
     def end(self) -> bytes:
-        """Return what ends the answer."""
+        """Return the last bytes of the answer."""
         return self._format.encode_end(first=self._is_first)
 
 
 class AnswerWithStop:
-    """JSON's messages within an object, and behind them where the reader stopped."""
+    """JSON's messages within an object, followed by where the reader stopped."""
 
     def __init__(self, messages: PollAnswer) -> None:
         """Wrap an answer. Raises `InvalidRequest` (invalid_query) if it is not in JSON."""
@@ -116,15 +117,15 @@ class AnswerWithStop:
         return (start, *parts)
 
     def end(self) -> bytes:
-        """Return what ends the answer: where the last page stopped."""
+        """Return the last bytes of the answer, with where the last page stopped."""
         told = b"null" if self._stopped_at is None else b'"%d"' % self._stopped_at
         return b'%s%s,"stoppedAt":%s}' % (self._start, self._messages.end(), told)
 
 
 def _view_of(request: PollRequest, values: Mapping[str, str]) -> View:
-    """Return what is to be given.
+    """Return the view to read.
 
-    Raises `InvalidRequest` where the body and the query ask for more than one of these.
+    Raises `InvalidRequest` if the body and the query name more than one.
     """
     raw = request.transaction
     transaction = None if raw is None else decode_transaction(raw)
@@ -145,9 +146,9 @@ def _view_of(request: PollRequest, values: Mapping[str, str]) -> View:
 
 
 def _end_of(request: PollRequest, values: Mapping[str, str], wait_s: float) -> bytes | None:
-    """Return the id before which a poll ends. Raises `InvalidRequest` where that is contradicted.
+    """Return the id before which a poll ends. Raises `InvalidRequest` for contradictions.
 
-    A range is there, or is not: there is nothing to wait for.
+    The messages of a range exist or not, so it cannot be combined with a wait.
     """
     end = request.end
     if "end" in values:
@@ -160,7 +161,7 @@ def _end_of(request: PollRequest, values: Mapping[str, str], wait_s: float) -> b
 
 
 def _reading_of(exchange: Exchange, body_format: BodyFormat, body: bytes) -> tuple[Reading, float]:
-    """Return what a request asks, and how many seconds it is ready to wait."""
+    """Return what a request reads, and how many seconds it will wait."""
     context = exchange.context
     request = body_format.decode_poll(body)
     position = position_of(request.start_from, inclusive=request.inclusive)
@@ -174,7 +175,7 @@ def _reading_of(exchange: Exchange, body_format: BodyFormat, body: bytes) -> tup
 
 
 class _Poll:
-    """The rest of one poll."""
+    """The remaining part of one poll."""
 
     def __init__(
         self, messaging: MessagingService, topic_id: TopicId, reading: Reading, joined_messages: int
@@ -192,11 +193,11 @@ class _Poll:
         messages_max: int | None = None,
         stopped: Stopped | None = None,
     ) -> Page:
-        """Return the next page and go on behind it."""
+        """Return the next page, and move the position after it."""
         if self._turns is None:
             self._turns = LoopTurns()
         else:
-            await self._turns.give()  # pages in memory wait for nothing
+            await self._turns.give()  # pages in memory are read without a wait
         reading = self._reading
         left = reading.limit or 0
         limit = min(left, messages_max or self._joined_messages or left)
@@ -208,7 +209,7 @@ class _Poll:
         return page
 
     async def with_joined(self, page: Page) -> Page:
-        """Return the page; where blocks are joined, as one block, with some pages behind it."""
+        """Return the page; if blocks are joined, with later pages, all as one block."""
         if not self._joined_messages:
             return page
         blocks, count = list(page.blocks), page.count
@@ -224,7 +225,7 @@ class _Poll:
     async def first_page(self, exchange: Exchange, wait_s: float, content_type: bytes) -> Page:
         """Return the first page that has messages; if there is none, wait for one.
 
-        If the reader stands still meanwhile, the answer has begun, and says where.
+        If the reader stops at a transaction in the meantime, the answer has begun, and names it.
         """
         page = await self.page()
         while page.count == 0 and not self.is_done:
@@ -295,7 +296,7 @@ async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollA
     except Exception as error:
         if not exchange.is_begun:
             raise
-        # The connection of an answer that is left without its end is closed.
+        # The connection of an answer without its end is closed.
         if isinstance(error, RequestError | RulesUnavailable):
             _refused_streams.add(f"{asked.topic_id}: {error}")
         else:

@@ -1,6 +1,6 @@
-"""Ranges of topics: where they begin and end, how they split, how far so many messages reach.
+"""Ranges of topics: their ends, their splits, and how far a number of messages reaches.
 
-Bodies are JSON whatever their Content-Type says, as those of topics.
+Bodies are JSON whatever their Content-Type says, as for topics.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ async def splits(exchange: Exchange) -> None:
 
 
 async def reach(exchange: Exchange) -> None:
-    """Answer with how far so many messages reach."""
+    """Answer with how far a number of messages or bytes reaches."""
     values = values_of(exchange.query)
     isolation = choice_of(values, "isolation", ("committed", "all"), "committed")
     reaching = exchange.context.services.ranges.reach(
@@ -86,7 +86,7 @@ async def _unless_ended(exchange: Exchange, work: Coroutine[Any, Any, Result]) -
         working.cancel()
         ended.cancel()
         await asyncio.gather(working, ended, return_exceptions=True)
-        del working  # its error keeps this frame, which must not keep the task
+        del working  # an error keeps this frame alive, which must not keep the task
 
 
 _RANGE_ERRORS = ("topic_not_found", "invalid_message_id", "invalid_query", "invalid_range")

@@ -1,4 +1,4 @@
-"""How the server does: what is wrong, rates, and how far readers are behind. The answer is JSON."""
+"""The server's status: problems, rates, and the lag of readers. The answer is JSON."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
@@ -97,7 +97,7 @@ _EXAMPLE = {
 
 
 async def show(exchange: Exchange) -> None:
-    """Answer with how the server does."""
+    """Answer with the server's status."""
     values = values_of(exchange.query)
     passed = whole_number_of(values, "readers_from") or 0
     limit = min(limit_of(values) or _PAGE, _PAGE_MAX)

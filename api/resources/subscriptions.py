@@ -1,4 +1,4 @@
-"""Subscriptions of both kinds: positions of consumers in a topic, and groups. All is JSON."""
+"""Subscriptions of both kinds: positions of consumers in a topic, and groups. Bodies are JSON."""
 
 from functools import partial
 
@@ -121,7 +121,7 @@ OPERATIONS = (
     ),
     _get(
         name="getSubscription",
-        or_action=Action.TAKE,  # a member asks for the order of its group
+        or_action=Action.TAKE,  # a member reads the order of its group
         path=SUBSCRIPTION,
         handler=show,
         summary="Show a subscription's position",

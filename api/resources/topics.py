@@ -105,7 +105,7 @@ async def list_names(exchange: Exchange) -> None:
 
 
 async def _seen(exchange: Exchange, namespace: str, names: Sequence[str]) -> list[str]:
-    """Return the topics that who asks may see; others have their turn meanwhile."""
+    """Return the topics that the caller may see, with turns for other requests."""
     seen: list[str] = []
     for first in range(0, len(names), _LOOKED_AT_ONCE):
         some = names[first : first + _LOOKED_AT_ONCE]

@@ -1,6 +1,6 @@
 """Transactions for operators: lists, one transaction, and the truncation of the invalid list.
 
-All is JSON, but for the whole state.
+Bodies are JSON, except that of the whole state.
 """
 
 from functools import partial
@@ -36,7 +36,7 @@ _LISTED = (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID)
 
 
 async def show(exchange: Exchange) -> None:
-    """Answer with where a transaction stands, and its codec while it is in progress."""
+    """Answer with the state of a transaction, and its encoded form while it is in progress."""
     transactions = exchange.context.services.transactions
     transaction_id = exchange.transaction_id
     has_codec, caller = with_codec(exchange.query), exchange.caller
@@ -66,13 +66,13 @@ async def list_transactions(exchange: Exchange) -> None:
 
 
 async def invalid_size(exchange: Exchange) -> None:
-    """Answer with how many write pointers are invalid."""
+    """Answer with the number of invalid write pointers."""
     count = await services_of(exchange).transactions.invalid_count()
     await exchange.answer(OK, encode_size(count), JSON_TYPE)
 
 
 async def truncate_invalid(exchange: Exchange) -> None:
-    """Take write pointers off the invalid list."""
+    """Remove write pointers from the invalid list."""
     transactions = services_of(exchange).transactions
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
@@ -92,7 +92,7 @@ async def state(exchange: Exchange) -> None:
 
 _row = partial(Operation, action=Action.OPERATE, tag="Transactions")
 _get = partial(_row, method="GET")
-# Before the path of one transaction, whose id would take their place in it.
+# Before the path of one transaction, whose id would match them.
 OPERATIONS = (
     _get(
         name="listTransactions",

@@ -1,6 +1,6 @@
-"""Transactions: start, check, commit, abort, and what else their owner does.
+"""Transactions: started, checked, committed and aborted by the programs that use them.
 
-All is JSON. A request without a body needs no Content-Type.
+Bodies are JSON. A request without one needs no Content-Type.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ async def checkpoint(exchange: Exchange) -> None:
 
 
 async def can_commit(exchange: Exchange) -> None:
-    """Take a transaction's changes, or refuse them."""
+    """Accept a transaction's changes, or refuse them."""
     context = exchange.context
     body = await read_body(exchange)
     exchange.check_only_json()
@@ -74,7 +74,7 @@ async def can_commit(exchange: Exchange) -> None:
 
 
 async def commit(exchange: Exchange) -> None:
-    """Commit a transaction, and with it move positions and publish what was stored."""
+    """Commit a transaction, and with it move positions, ack messages and publish stored ones."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json(body)
     request = bodies.decode_commit(body)
@@ -86,7 +86,7 @@ async def commit(exchange: Exchange) -> None:
 
 
 async def abort(exchange: Exchange) -> None:
-    """Abort a transaction; answer with what it is now."""
+    """Abort a transaction; answer with its status."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json(body)
     status = await exchange.context.services.transactions.abort(

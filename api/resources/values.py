@@ -1,7 +1,7 @@
-"""Messages as values: JSON that the schemas of a topic encode and decode.
+"""Messages as values: JSON that is encoded and decoded by the schemas of a topic.
 
 A poll that accepts `application/json;decode=true` is answered in JSON with `value` instead of
-`payload`. Each part of the answer is decoded away from the event loop.
+`payload`. Each part of the answer is decoded outside the event loop.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ async def _schemas_of(exchange: Exchange) -> TopicSchemas:
 
 
 async def encoded(exchange: Exchange, request: PublishRequest) -> PublishRequest:
-    """Return a request with the bodies of the messages that it gives as values.
+    """Return a request with its values encoded as the bodies of messages.
 
     Raises `PayloadRefused`, `SchemasUnavailable`, `TopicNotFound`, `NotPermitted`.
     """

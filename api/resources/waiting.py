@@ -1,6 +1,6 @@
-"""Waits of a request: for the result, until its client leaves, or until its right is revoked.
+"""Waits of a request: for its result, until the client leaves or loses its right.
 
-1. A client that leaves gets nothing, not even a result of that moment: that is given back.
+1. A client that leaves gets nothing; a result that arrives at that moment is given back.
 2. The caller's right is checked again each `CHECK_S` seconds, and before the result is answered.
 """
 
@@ -23,9 +23,9 @@ async def wait_for(
     at_event: Callable[[], Awaitable[None]] | None = None,
     give_back: Callable[[T], Awaitable[None]] | None = None,
 ) -> T:
-    """Return the result of `work`; call `at_event` when `event` has happened in the meantime.
+    """Return the result of `work`; call `at_event` if `event` happens in the meantime.
 
-    Raises `ClientGone`, and as `Exchange.check_again`; `give_back` gets a result of that moment.
+    Raises `ClientGone`, and as `Exchange.check_again`; a result at that moment goes to `give_back`.
     """
     exchange.waited = True
     with nullcontext() if exchange.use is None else exchange.use.polls.held():
@@ -58,4 +58,4 @@ async def wait_for(
             await asyncio.gather(working, gone, return_exceptions=True)
             if not (is_given or give_back is None or working.cancelled() or working.exception()):
                 await give_back(working.result())
-            del working, awaited, done  # an error keeps this frame, which must not keep the task
+            del working, awaited, done  # an error keeps this frame; it must not keep the task

@@ -59,8 +59,8 @@ def test_a_reader_that_waits_tells_at_which_transaction_once(
     how: str,
 ) -> None:
     tells: list[object] = []
-    tell = stops.Stops._tell
-    monkeypatch.setattr(stops.Stops, "_tell", lambda *stop: tells.append(tell(*stop)))
+    tell = stops.Stops._log_soon
+    monkeypatch.setattr(stops.Stops, "_log_soon", lambda *stop: tells.append(tell(*stop)))
     readers: dict[str, Callable[[], Iterator[Any]]] = {
         "poll": lambda: topic.poll(committed=True, wait_s=20),
         "follow": lambda: topic.follow(committed=True),

@@ -91,7 +91,7 @@ async def broken(waiting: Awaitable[object], reason: str) -> None:
 @pytest.mark.parametrize("patience", [WHOLE, PARTS])
 def test_a_server_that_says_nothing_is_left_in_time(loop: VirtualLoop, patience: Patience) -> None:
     async def story(way: Way) -> None:
-        await broken(way.ask(patience), "nothing of the answer came within 10 s")
+        await broken(way.ask(patience), "nothing of the answer arrived within 10 s")
         assert way.wire.is_aborted
 
     assert run(loop, story) == pytest.approx(10, abs=0.1)
@@ -107,7 +107,7 @@ def test_a_byte_a_second_does_not_keep_who_waits_for_the_whole(loop: VirtualLoop
             await passes(1)
             if not way.wire.is_aborted:
                 way.say(BYTE)
-        await broken(reading, "less than 65536 bytes of it came in time")
+        await broken(reading, "less than 65536 bytes of it arrived in time")
 
     assert run(loop, story) < 12
 
@@ -144,7 +144,7 @@ def test_each_part_that_is_waited_for_has_its_time(loop: VirtualLoop) -> None:
             assert await part == b"x"
             way.say(BYTE)
         await anext(answer)
-        await broken(anext(answer), "came in time|came within")
+        await broken(anext(answer), "arrived in time|arrived within")
 
     assert run(loop, story) < 150
 
@@ -159,7 +159,7 @@ def test_a_body_may_take_its_time_if_it_goes_on(loop: VirtualLoop) -> None:
         assert await _read(await asking) == 0
         await passes(3)
         asking = way.ask(WHOLE, bytes(10 * PROGRESS_BYTES))
-        await broken(asking, "nothing of the answer came")
+        await broken(asking, "nothing of the answer arrived")
 
     assert run(loop, story) < 65
 

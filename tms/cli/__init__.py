@@ -1,1 +1,1 @@
-"""The command line, `tms`: one module for each group of commands, put together in `main`."""
+"""The command line, `tms`: one module for each group of commands, assembled in `main`."""

@@ -1,7 +1,7 @@
-"""`tms auth`: makes the files for authentication, without a server.
+"""`tms auth`: creates the files for authentication, without a server.
 
-Only their owner can read them, and no file is overwritten. No secret is printed, and none is taken
-from the command line, which others on the machine can see.
+Only their owner can read them, and existing files are never overwritten. Secrets are neither
+printed nor read from the command line, which others on the machine can see.
 """
 
 import json
@@ -41,7 +41,7 @@ ADMIN = "admin"
 _AUTHORITY_FILES = ("ca.pem", "ca-key.pem")
 _LISTEN = "127.0.0.1:11015"
 _STORE = "leveldb:./tms-data"
-"""The default of the setting, written out so that its reader sees it."""
+"""The default of the setting, written out so that users see it."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9._@-]{0,63}", re.ASCII)
 _KEPT_NAMES = ("ca", "server")
@@ -151,12 +151,12 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def _hosts(more: list[str]) -> list[str]:
-    """Return the names of this machine, each once."""
+    """Return the names of this machine without duplicates."""
     return list(dict.fromkeys((socket.gethostname(), *_LOOPBACK, *more)))
 
 
 def _settings(folder: Path, listen: str, token: str) -> str:
-    """Return a settings file. Its strings are written as JSON's, which TOML's are too."""
+    """Return a settings file. Its strings are in JSON's form, which TOML accepts."""
 
     def line(name: str, value: object) -> str:
         return f"{name} = {json.dumps(str(value))}"

@@ -31,7 +31,7 @@ def password(name: NameArgument) -> None:
 
 
 def _asked_password() -> str:
-    """Return a password that was typed twice, or the first line of what comes by a pipe."""
+    """Return a password that the user typed twice, or the first line from a pipe."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     given = getpass.getpass("Password: ")

@@ -1,6 +1,6 @@
-"""`tms auth grant`, `revoke`, `list`, `explain`, `token`, …: who may do what at a server.
+"""`tms auth grant`, `revoke`, `list`, `explain`, `token`, …: rules and tokens of a server.
 
-A secret is printed by `token` alone, and by itself, so that it can go into a file.
+Only `token` prints a secret, and nothing else, so that its output can go into a file.
 """
 
 import difflib
@@ -225,7 +225,7 @@ def _safe(given: str) -> str:
 
 
 def _place(what: str) -> tuple[Kind, str, str]:
-    """Return the kind, namespace and name of what a rule is about."""
+    """Return the kind, namespace and name of the resource of a rule."""
     if what == _SERVER:
         return Kind.SERVER, "", ""
     if what.startswith(_SUBJECT) and len(what) > len(_SUBJECT):
@@ -237,7 +237,7 @@ def _place(what: str) -> tuple[Kind, str, str]:
 
 
 def _actions(given: str, kind: Kind) -> list[str]:
-    """Return the actions that are given by commas; what is none ends the command."""
+    """Return the actions in a list with commas; an unknown one ends the command."""
     chosen = [each.strip() for each in given.split(",") if each.strip()]
     may_be = sorted(action.value for action in ACTIONS_OF[kind])
     for each in chosen:

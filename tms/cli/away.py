@@ -1,7 +1,7 @@
-"""Tells on standard error, while a command goes on, that its server is away and that it is back.
+"""Logs on standard error when the server of a running command is unavailable and available again.
 
-And at which transaction a poll stands still. That is what the client logs. The library's users
-configure logging as they like.
+It also logs at which transaction a poll waits. These are the client's log messages; programs that
+use the library configure logging themselves.
 """
 
 import logging
@@ -9,7 +9,7 @@ import sys
 
 
 class _OnStandardError(logging.Handler):
-    """Looks for standard error at each line: a command in a test has its own."""
+    """Looks up standard error for each line, because a command in a test has its own."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the line."""
@@ -19,8 +19,8 @@ class _OnStandardError(logging.Handler):
 _HANDLER = _OnStandardError()
 
 
-def tell() -> None:
-    """Tell it from now on. Telling twice is the same as once."""
+def log_on_stderr() -> None:
+    """Start logging. Calling it twice is harmless."""
     log = logging.getLogger("tms.client")
     log.setLevel(logging.INFO)
     log.addHandler(_HANDLER)

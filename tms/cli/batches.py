@@ -1,7 +1,7 @@
 """Long input as batches of messages: bounded in bytes and in count, and never held back.
 
-Lines are published as they arrive: a batch is what one read gave, so that a slow pipe
-(`tail -f log | tms publish --stdin`) is not waited for until a batch is full.
+Lines are published as they arrive: a batch is the result of one read, so that a slow pipe
+(`tail -f log | tms publish --stdin`) does not delay lines until a batch is full.
 """
 
 import sys
@@ -15,7 +15,7 @@ import typer
 BATCH_MESSAGES_MAX = 1000
 READ_BYTES_MAX = 1024 * 1024
 LINE_BYTES_MAX = 64 * 1024 * 1024
-"""A line, or a whole file, longer than this is not read on: no server takes it as a message."""
+"""The longest line or whole file that is read: no server accepts a longer message."""
 _STDIN = "standard input"
 
 
@@ -23,19 +23,19 @@ class ByteSource(Protocol):
     """Bytes that arrive over time."""
 
     def read1(self, size: int, /) -> bytes:
-        """Return at most `size` bytes: what there is, waiting for the first; none at the end."""
+        """Return up to `size` available bytes, after waiting for the first; none at the end."""
         ...
 
 
 class WrongInput(Exception):
-    """Raised for input that cannot be published; says where it is and why."""
+    """Raised for input that cannot be published; says where and why."""
 
 
 class WrongMessage(Exception):
     """Raised for one of several messages that cannot be published."""
 
     def __init__(self, index: int, reason: str) -> None:
-        """Say which one, counted from 0, and why."""
+        """Store the index of the message, from 0, and the reason."""
         super().__init__(reason)
         self.index = index
 
@@ -45,23 +45,23 @@ class InputBatch(NamedTuple):
 
     messages: list[bytes]
     input_bytes: int
-    """How much of the input they are, line ends included."""
+    """Their size in the input, including line ends."""
     source: str = _STDIN
     first_line: int | None = 1
-    """The number of the first one's line; None for a whole file."""
+    """The line number of the first message; None for a whole file."""
 
     def place(self, index: int) -> str:
-        """Return where one of the messages is, counted from 0."""
+        """Return the place of the message with an index, from 0."""
         if self.first_line is None:
             return self.source
         return f"line {self.first_line + index} of {self.source}"
 
 
 def of_lines(source: ByteSource, name: str = _STDIN) -> Iterator[InputBatch]:
-    """Give each line of `source`, without its line feed, as a message; the last may have none.
+    """Yield each line of `source`, without its line feed, as a message; the last may have none.
 
-    The work grows with the input and no faster, however long a line is. Raises `WrongInput` for a
-    line that is too long, when all before it have been given.
+    The work is linear in the input, however long a line is. Raises `WrongInput` for a line that is
+    too long, after yielding all before it.
     """
     number, parts, size = 1, list[bytes](), 0
     while data := source.read1(READ_BYTES_MAX):
@@ -91,14 +91,14 @@ def _cut(lines: list[bytes], name: str, number: int) -> Iterator[InputBatch]:
 
 
 def of_line_files(paths: list[Path]) -> Iterator[InputBatch]:
-    """Give the lines of each file in turn."""
+    """Yield the lines of each file in turn."""
     for path in paths:
         with _opened(path) as file:
             yield from of_lines(file, str(path))
 
 
 def of_whole_files(paths: list[Path]) -> Iterator[InputBatch]:
-    """Give each file as one message. Raises `WrongInput` for one that is too long."""
+    """Yield each file as one message. Raises `WrongInput` for one that is too long."""
     for path in paths:
         with _opened(path) as file:
             content = _bounded(file, str(path))
@@ -106,7 +106,7 @@ def of_whole_files(paths: list[Path]) -> Iterator[InputBatch]:
 
 
 def read_whole(path: Path) -> bytes:
-    """Return what is in a file; - is standard input. Raises `WrongInput` if it is too long.
+    """Return the content of a file; - is standard input. Raises `WrongInput` if it is too long.
 
     Raises a usage error if there is no such file.
     """
@@ -127,7 +127,7 @@ def _bounded(source: BinaryIO, name: str) -> bytes:
 
 
 def size_of(paths: list[Path]) -> int:
-    """Return the bytes of all files together. Raises a usage error where one cannot be read."""
+    """Return the total size of files in bytes. Raises a usage error if one cannot be read."""
     total = 0
     for path in paths:
         with _opened(path):

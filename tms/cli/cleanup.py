@@ -1,4 +1,4 @@
-"""`tms cleanup`: how a server's cleanup stands, and a pass on demand."""
+"""`tms cleanup`: the state of a server's cleanup, and a pass on demand."""
 
 from typing import Annotated
 from urllib.parse import urlencode

@@ -1,4 +1,4 @@
-"""`tms clock`: whether a step of a server's clock is in doubt, and that it is right."""
+"""`tms clock`: whether a step of a server's clock is in doubt, and the confirmation of one."""
 
 from typing import Annotated
 

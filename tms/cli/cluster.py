@@ -1,4 +1,4 @@
-"""`tms cluster`: the servers of a cluster, who leads what, moves of shards, and a cluster's end."""
+"""`tms cluster`: the servers of a cluster, their leaders, moves of shards, and a cluster's end."""
 
 import json
 from collections import Counter

@@ -16,7 +16,7 @@ T = TypeVar("T", bound=_Named)
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return lines whose columns stand below each other, the heads first."""
+    """Return the lines of a table with aligned columns, the heads first."""
     lines = [heads, *([printable(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -26,7 +26,7 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def named(facts: Mapping[str, object]) -> str:
-    """Return a line for each fact, with its name before it; a list is given with spaces."""
+    """Return a line for each fact, after its name; the items of a list are separated by spaces."""
     width = max(map(len, facts))
     return "\n".join(
         f"{name:<{width}}  {printable(_text_of(fact))}" for name, fact in facts.items()
@@ -38,7 +38,7 @@ def _text_of(fact: object) -> str:
 
 
 def by_number(name: str) -> list[tuple[bool, int, str]]:
-    """Return a key that sorts names as people do: a2 before a10, and letters without their case."""
+    """Return a sort key for names that puts a2 before a10 and ignores the case of letters."""
     return [
         (False, int(part), "") if part[0] in "0123456789" else (True, 0, part.casefold())
         for part in re.split(r"([0-9]+)", name)
@@ -46,11 +46,11 @@ def by_number(name: str) -> list[tuple[bool, int, str]]:
     ]
 
 
-def in_order(found: Iterable[T]) -> list[T]:
-    """Return what has a name, sorted as `by_number` does."""
-    return sorted(found, key=lambda each: by_number(each.name))
+def in_order(items: Iterable[T]) -> list[T]:
+    """Sort items with a name by `by_number`."""
+    return sorted(items, key=lambda item: by_number(item.name))
 
 
 def counted(count: int, one: str) -> str:
-    """Return how many there are: "1 message", "2 messages"."""
+    """Return a count with its noun: "1 message", "2 messages"."""
     return f"{count:d} {one}" if count == 1 else f"{count:d} {one}s"

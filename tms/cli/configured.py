@@ -1,4 +1,4 @@
-"""The shared parts of commands that work on stores themselves, with a server's settings."""
+"""The shared parts of commands that open stores directly, with a server's settings."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ ConfigOption = Annotated[
 
 
 def settings_of(flags: dict[str, object], config: Path | None) -> Any:
-    """Return the settings, or end the command where they are wrong."""
+    """Return the settings, or end the command if they are invalid."""
     from tms.settings import WrongSettings, load  # noqa: PLC0415  needs the server's extra
 
     try:
@@ -32,9 +32,9 @@ def settings_of(flags: dict[str, object], config: Path | None) -> Any:
 
 
 def on_hbase(store: str | None, config: Path | None, otherwise: str, use: Callable[..., T]) -> T:
-    """Return what `use` makes of a store on HBase's URL and the settings.
+    """Call `use` with the URL of a store on HBase and the settings; return its result.
 
-    `otherwise` says why another store is refused. Ends the command where either is wrong.
+    `otherwise` says why another store is refused. Ends the command if either is wrong.
     """
     settings = settings_of({"store": store}, config)
     if not has_scheme(settings.store, HBASE):
@@ -46,6 +46,6 @@ def on_hbase(store: str | None, config: Path | None, otherwise: str, use: Callab
 
 
 def answering(context: typer.Context, *, as_json: bool) -> Target:
-    """Return how a command that asks no server is to answer."""
+    """Return the target of a command that contacts no server, for its output."""
     before: Target = context.obj
     return replace(before, as_json=as_json or before.as_json)

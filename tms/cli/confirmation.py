@@ -1,4 +1,4 @@
-"""Asks a person in a terminal before something is deleted that does not come back."""
+"""Asks a person at a terminal before something is deleted for good."""
 
 import sys
 from typing import Annotated
@@ -9,9 +9,9 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask in a te
 
 
 def confirm(question: str, *, is_sure: bool) -> None:
-    """Ask, if somebody is there to answer; end the command if the answer is not yes.
+    """Ask, if standard input is a terminal; end the command unless the answer is yes.
 
-    A script is not asked: its standard input is not a terminal.
+    So scripts are not asked.
     """
     if not is_sure and sys.stdin.isatty() and sys.stderr.isatty():
         typer.confirm(question, abort=True, err=True)

@@ -1,4 +1,4 @@
-"""`tms copy`: all topics of one store into another. If it is stopped, the next run goes on."""
+"""`tms copy`: all topics of one store into another. If it is stopped, the next run continues."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ def copy(
 
 
 def _check(source: str, target: str) -> None:
-    """Raise ValueError if they are not two stores."""
+    """Raise ValueError if they are not two different stores."""
     for url in (source, target):
         kind = kind_of(url)
         if (kind is None or not kind.is_kept) and not has_scheme(url, HBASE):
@@ -71,10 +71,10 @@ def _check(source: str, target: str) -> None:
 
 
 def _copied(copying: Any) -> dict[str, Any]:
-    """Do it; return what was done."""
+    """Copy; return the facts to print."""
     began = time.monotonic()
     topics = copied_rows = copied_bytes = compared_rows = 0
-    # Closed before the stores are, which wait for scans that are open.
+    # Closed before the stores, which wait for open scans.
     with closing(copying.steps()) as steps:
         for step in _with_progress(steps, copying.topics_count):
             topics += step.topics
@@ -93,7 +93,7 @@ def _copied(copying: Any) -> dict[str, Any]:
 
 
 def _with_progress(steps: Iterable[Any], topics: int) -> Iterator[Any]:
-    """Give the steps; where standard error is a terminal, draw how far it has got."""
+    """Yield the steps; if standard error is a terminal, draw the progress."""
     copied = compared = 0
     text = "topics, {task.fields[copied]:,} rows copied, {task.fields[compared]:,} compared"
     with drawing("copying", text, topics, copied=0, compared=0) as draw:

@@ -1,4 +1,4 @@
-"""`tms debug`: looks into the tables of a server, or of a store that none has. Changes nothing."""
+"""`tms debug`: reads the tables of a server, or of a store without one. Changes nothing."""
 
 import asyncio
 import json
@@ -170,13 +170,13 @@ def bounds(target: Target, *, store: StoreOption = None, shard: ShardOption = No
     target.answer(bounds_text(found.bounds, found.invalid), bounds_record(found))
 
 
-def bounds_text(found: Iterable[PruneBound], invalid: InvalidState | None) -> str:
-    """Return for people how far invalid transactions are cleaned up, and what holds their list."""
+def bounds_text(prune_bounds: Iterable[PruneBound], invalid: InvalidState | None) -> str:
+    """Describe how far invalid transactions are cleaned up, and why others stay listed."""
     lines = [
         f"{bound.table} [{bound.start or 'first'}, {bound.stop or 'last'}): inverted up to "
         f"{bound.write_pointer}, so transactions from {_moment(bound.transaction_ms)} on may "
         f"matter; recorded {_moment(bound.recorded_ms)}"
-        for bound in found
+        for bound in prune_bounds
     ] or ["No bound has been recorded."]
     if invalid is None:
         return "\n".join([*lines, "No transactions are managed here."])
@@ -229,7 +229,7 @@ def verify(
 async def _checked(
     target: Target, store: str | None, shard: int | None, *, is_cleaned: bool
 ) -> tuple[Problems, str | None]:
-    """Return what is found in all shards together, and why one of several was not checked."""
+    """Return the problems of all shards, and why a shard was not checked."""
     shards = [shard] if shard is not None else await shards_of(target, store)
     found: list[Problems] = []
     failure: str | None = None

@@ -1,4 +1,4 @@
-"""Options that say how long: `--ttl 7d`. Numbers are seconds."""
+"""Options with durations: `--ttl 7d`. Numbers are seconds."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ _FORMS = "Seconds, or 30s, 15m, 12h, 7d."
 def duration(
     *flags: str, told: str, whole: bool = False, least_s: float | None = None, **options: Any
 ) -> Any:
-    """Return the option; `told` says what it is for. Its value is seconds."""
+    """Return the option, whose value is in seconds; `told` is its help text."""
     read: Callable[[Duration], float] = whole_seconds_of if whole else seconds_of
 
     def parse(given: Duration) -> float:

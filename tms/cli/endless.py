@@ -1,9 +1,9 @@
-"""The end of a command that would go on for ever: SIGTERM, or output that nobody reads any more.
+"""Ends a command that runs without end: at SIGTERM, or when its output has no reader left.
 
-Both end it as Ctrl-C does, so that what it holds is given back. A pipe whose reader has gone fails
-at the next write only, which may never come: so a thread watches it. No handler raises an
-`Exception`: it interrupts other code anywhere, and asyncio, for one, ignores an `OSError` while it
-wakes its loop.
+Both end it as Ctrl-C does, so that it gives back what it holds. A pipe whose reader has gone fails
+only at the next write, which may never happen: so a thread watches it. No handler raises an
+`Exception`, because it may interrupt any code, and asyncio, for example, ignores an `OSError` while
+it wakes its loop.
 """
 
 import errno
@@ -21,14 +21,14 @@ TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 
 
 class _OutputLost(BaseException):
-    """Raised by a signal when nobody reads standard output any more."""
+    """Raised by a signal when standard output has no reader left."""
 
 
 @contextmanager
 def ending_in_order() -> Iterator[None]:
     """Raise `SystemExit` at SIGTERM, and `BrokenPipeError` when standard output has no reader.
 
-    In the block only: what follows it is not interrupted by either. Used in the main thread.
+    Only within the block, not after it. Used in the main thread.
     """
     before = {
         signal.SIGTERM: signal.signal(signal.SIGTERM, terminate),
@@ -45,7 +45,7 @@ def ending_in_order() -> Iterator[None]:
 
 
 def terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    """End as Ctrl-C does."""
+    """End the command as Ctrl-C does."""
     sys.exit(TERMINATED_EXIT_CODE)
 
 
@@ -60,7 +60,7 @@ def _watch() -> None:
         return
     waiting = select.poll()
     waiting.register(output, 0)
-    while not waiting.poll():  # of errors alone, as they come: a file has none
+    while not waiting.poll():  # only for errors; a file has none
         pass
     ident = threading.main_thread().ident
     if ident is not None:

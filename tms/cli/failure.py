@@ -1,6 +1,6 @@
-"""The message of a failed command, one line on standard error with what to change; its exit code.
+"""The error line of a failed command, which says what to change, and its exit code.
 
-With --json the line is the body that REST has for an error: `{"error": {"code": …}}`.
+With --json the line is REST's body of an error: `{"error": {"code": …}}`.
 """
 
 import sys
@@ -43,20 +43,20 @@ _EXIT_CODE_OF_STATUS = {
     502: ExitCode.FAILED,
 }
 _REGISTRY_NOT_FOUND = 404
-"""The first digits of the registry's error codes for what does not exist."""
+"""The first digits of the registry's error codes for things that do not exist."""
 
 
 class Stopped(Exception):
     """Raised to end a command, with a line for each problem."""
 
     def __init__(self, *problems: str, exit_code: ExitCode = ExitCode.USAGE) -> None:
-        """Say what is wrong; by default the command was used wrongly."""
+        """Store the problems; by default the command was used wrongly."""
         super().__init__("\n".join(problems))
         self.exit_code = exit_code
 
 
 def stop(*problems: str, exit_code: ExitCode = ExitCode.USAGE) -> NoReturn:
-    """End the command, by default as one that was used wrongly, and say why."""
+    """End the command and print why, by default as one that was used wrongly."""
     raise Stopped(*problems, exit_code=exit_code)
 
 
@@ -96,9 +96,9 @@ _GIVE_ONE = "give a token by --token-file, TMS_TOKEN_FILE or TMS_TOKEN"
 
 
 def line_of(error: TmsError, url: str, noun: str = "subscription") -> str:
-    """Return the line for `error`, met while talking to `url`; `noun` is a kind of subscription.
+    """Return the line for an error from `url`; `noun` is the kind of subscription.
 
-    It is printable, whatever the server says.
+    It is printable, whatever text the server sends.
     """
     return printable(_line_of(error, url, noun))
 
@@ -126,7 +126,7 @@ def _line_of(error: TmsError, url: str, noun: str) -> str:
 
 
 def _of_transport(error: TmsError, url: str) -> str | None:
-    """Return the line for an error of the way to a server; None for another one."""
+    """Return the line for an error of the connection to a server; None for another error."""
     place, reason = error.detail.get("url", url), error.detail.get("reason", "no reason is known")
     lines = {
         "server_unreachable": (
@@ -144,7 +144,7 @@ def _of_transport(error: TmsError, url: str) -> str | None:
 
 
 def _of_credentials(error: TmsError, url: str) -> str | None:
-    """Return the line for an error of authentication or access; None for another one."""
+    """Return the line for an error of authentication or access; None for another error."""
     reason = f" ({error.detail['reason']})" if error.detail.get("reason") else ""
     lines = {
         "credentials_required": (

@@ -1,4 +1,4 @@
-"""The key and headers that options of `tms publish` give to messages."""
+"""The key and headers of messages that options of `tms publish` set."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Frames:
     key_separator: bytes | None
 
     def around(self, payloads: list[bytes]) -> Sequence[GivenMessage]:
-        """Return messages of payloads. Raises `WrongMessage` if a line has no separator."""
+        """Return messages with these payloads. Raises `WrongMessage` if a line has no separator."""
         if self.key_separator is not None:
             separator = self.key_separator
             return [self._split(index, line, separator) for index, line in enumerate(payloads)]
@@ -44,12 +44,12 @@ _SHOWN_BYTES = 80
 
 
 def shown_of(text: bytes) -> str:
-    """Return the beginning of a text for an error."""
+    """Shorten a text for an error message."""
     return text[:_SHOWN_BYTES].decode(errors="backslashreplace")
 
 
 def frames_of(key: bytes | None, headers: list[bytes], key_separator: bytes | None) -> Frames:
-    """Return what the options give. Raises a usage error."""
+    """Return the key and headers that the options set. Raises a usage error."""
     if key is not None and key_separator is not None:
         raise typer.BadParameter("give either --key or --key-separator")
     if key_separator == b"":

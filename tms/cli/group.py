@@ -38,7 +38,7 @@ _NUMBERS = [name for name, declared in DECLARED.items() if declared.ge is not No
 
 
 def _option(name: str) -> Any:
-    """Return the option of a setting, which is None if it is not given."""
+    """Return the option of a setting; its value is None if it is not given."""
     seconds, told = "_s" in name, DECLARED[name].description or ""
     flag = "--" + name.replace("_s", "", seconds).replace("_", "-")
     if seconds:
@@ -57,7 +57,7 @@ _with_settings = with_options(
 
 
 def _place(text: str, option: str) -> Start | SeekTo:
-    """Return the place that `text` says. Raises a usage error."""
+    """Parse a place in a topic. Raises a usage error."""
     if text == SeekTo.END:
         return SeekTo.END
     start = parse_start(text, option)
@@ -173,7 +173,7 @@ def take(
 
     Without --ack they are given back at the end, and no attempt is counted.
     """
-    with target.connect() as client, ending_in_order():  # the client gives back what it holds
+    with target.connect() as client, ending_in_order():  # the client gives messages back
         group = client.topic(topic).group(name)
         prefetch = 10 if limit is None else min(limit, 10)
         for message in islice(group.take(lease_s=lease, prefetch=prefetch), limit):

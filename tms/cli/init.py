@@ -1,4 +1,4 @@
-"""`tms init`: creates the tables of a store on HBase. LevelDB's come with its folder."""
+"""`tms init`: creates the tables of a store on HBase. LevelDB needs no such step."""
 
 import shlex
 from typing import Annotated, Any
@@ -18,9 +18,9 @@ Examples:
   tms init --store hbase://gateway:9090/tms --shards 12 --shard-by topic"""
 
 _REGIONS_MAX = 200
-"""Above, there is a warning: HBase with small heaps runs out of memory."""
+"""More regions cause a warning: HBase with a small heap runs out of memory."""
 _HEAP_MIB_EACH = 5
-"""A region that is written to takes 2 MiB at least, and all of them may have 0.4 of the heap."""
+"""A region with writes needs at least 2 MiB, and all of them may use 0.4 of the heap."""
 
 _ADMIN_HELP = (
     "HOST:PORT of a gateway of HBase's second Thrift interface (`hbase thrift2 start`), "
@@ -107,7 +107,7 @@ def init(
 
 
 def _of_memory(regions: int) -> list[str]:
-    """Return what is said of a store's regions, and of the memory that HBase needs for them."""
+    """Describe a store's regions, and the memory that HBase needs for them."""
     heap_mib = regions * _HEAP_MIB_EACH
     told = (
         f"HBase has {regions} regions of this store, which need about {heap_mib} MiB of the region "

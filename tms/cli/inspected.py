@@ -1,4 +1,4 @@
-"""Where the tables are that `tms debug` looks into: in a server, or in a store, opened here.
+"""The tables that `tms debug` reads: those of a server, or of a store that is opened here.
 
 Either is a `tms.core.values.inspection.PartwiseInspection`.
 """
@@ -34,7 +34,7 @@ from tms.wire.json_values import decode_answer
 
 _ANSWER_S_MAX = 120.0
 _BUSY_S_MAX = 60.0
-"""How long is waited for other debug reports: the server makes one at a time."""
+"""How long to wait for other debug reports: the server makes one at a time."""
 _DEBUG = "v1/debug"
 
 Answer = TypeVar("Answer")
@@ -44,10 +44,10 @@ Answer = TypeVar("Answer")
 async def inspected(
     target: Target, store: str | None, shard: int | None = None
 ) -> AsyncIterator[PartwiseInspection]:
-    """Give a look into `store`, or where that is None, into the server of `target`.
+    """Yield the inspection of `store`, or if that is None, of the server of `target`.
 
-    It is into one shard of that if `shard` is given.
-    Raises `StoreLocked` with who has the store, and a usage error where either is none.
+    It covers one shard if `shard` is given. Raises `StoreLocked`, which names the store's process,
+    and a usage error if either does not exist.
     """
     if store is not None:
         inspection = _opened(store if shard is None else url_of_shard(store, shard))
@@ -61,7 +61,7 @@ async def inspected(
 
 
 async def shards_of(target: Target, store: str | None) -> list[int | None]:
-    """Return the numbers of the shards; `[None]` if it has no shards, or is one of them itself.
+    """Return the numbers of the shards; `[None]` for a store without shards, or for one shard.
 
     Raises as `inspected`.
     """
@@ -112,7 +112,7 @@ def _is_busy(error: BaseException) -> bool:
 
 
 class _Server:
-    """A look into the tables of a server, over REST."""
+    """The inspection of a server's tables, over REST."""
 
     def __init__(self, http: Http, shard: int | None) -> None:
         self._http = http
@@ -136,32 +136,32 @@ class _Server:
         after: str | None,
         limit: int,
     ) -> Rows:
-        """Return rows decoded, of one topic or of all; messages of a topic from a time on."""
+        """Return decoded rows of one topic or all; a topic's messages from a time on."""
         topic = {"namespace": topic_id.namespace, "topic": topic_id.name} if topic_id else {}
         query = {"table": table, "from": from_ms, "after": after, "limit": limit, **topic}
         return await self._ask(Rows, "rows", **query)
 
     async def size(self, table: str, after: str | None, limit: int) -> Size:
-        """Return how large the next `limit` rows of a table are."""
+        """Return the size of the next `limit` rows of a table."""
         return await self._ask(Size, "size", table=table, after=after, limit=limit)
 
     async def problems(
         self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
     ) -> Problems:
-        """Check the next rows of a table; `is_cleaned`: no row of a dead generation may be left."""
+        """Check the next rows of a table; `is_cleaned`: none may be of a dead generation."""
         cleaned = str(is_cleaned).lower()
         return await self._ask(
             Problems, "problems", table=checked, after=after, limit=limit, cleaned=cleaned
         )
 
     async def bounds(self) -> Bounds:
-        """Return how far invalid transactions are cleaned up, and what holds their list."""
+        """Return how far invalid transactions are cleaned up, and why others stay listed."""
         shard = "" if self._shard is None else f"?shard={self._shard}"
         state = decode_cleanup(await self._http.send("GET", f"v1/cleanup{shard}"))
         return Bounds(bounds=state.bounds, invalid=state.invalid)
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
-        """Return what an id says, what is stored under it, and why readers are given it or not."""
+        """Return the parts of an id, its stored rows, and why readers get the message or not."""
         path = f"namespaces/{topic_id.namespace}/topics/{topic_id.name}/explain"
         return await self._ask(dict[str, Any], path, id=message_id.hex())
 
@@ -175,7 +175,7 @@ Part = TypeVar("Part", bound=_Part)
 
 
 async def parts(ask: Callable[[str | None], Awaitable[Part]]) -> AsyncIterator[Part]:
-    """Give all parts of something, asking for each with the `next` of the one before."""
+    """Yield all parts of a list, each requested with the `next` of the previous one."""
     after: str | None = None
     while True:
         part = await ask(after)
@@ -187,16 +187,16 @@ async def parts(ask: Callable[[str | None], Awaitable[Part]]) -> AsyncIterator[P
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which rows are wanted."""
+    """A selection of rows."""
 
     table: str
     topic_id: TopicId | None = None
     from_ms: int | None = None
     limit: int | None = None
-    """None for all."""
+    """None means all."""
 
     async def rows(self, inspection: PartwiseInspection) -> AsyncIterator[Facts]:
-        """Give them, decoded."""
+        """Yield the rows, decoded."""
         left = sys.maxsize if self.limit is None else self.limit
         after: str | None = None
         while left:

@@ -1,4 +1,4 @@
-"""`tms`: the commands put together, and what becomes of their errors.
+"""`tms`: assembles the commands, and handles their errors.
 
 An expected error is one line on standard error that says why, without a traceback, and an exit code
 of `failure.ExitCode`.
@@ -47,10 +47,10 @@ permitted; 6 away, nothing was done; 7 not known whether it was done; 130 Ctrl-C
 _UMASK = 0o077
 """The umask for a store on this machine's disk: only its owner can read it."""
 _AS_JSON = "tms.as_json"
-"""Where a context has whether --json is among the arguments."""
+"""The key in a context for whether --json is among the arguments."""
 _CODES = {ExitCode.USAGE: "wrong_usage", ExitCode.FAILED: "failed"}
 _UsageError: Any = typer.BadParameter.__mro__[1]
-"""The base of typer's errors of usage, which typer does not name itself."""
+"""The base class of typer's usage errors, which typer does not export."""
 _SERVER_COMMANDS = ("serve", "config")
 _ALONE = (*("publish", "publish-all", "poll", "init", "prune", "copy", "rollback", "status", "ui"),)
 _GROUPS = (
@@ -60,7 +60,7 @@ _GROUPS = (
 
 
 class _Commands(TyperGroup):
-    """All commands. Each is loaded when it is asked for, because all together take long."""
+    """All commands. Each is loaded when it is used, because loading all takes long."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, in the order of `tms --help`."""
@@ -68,7 +68,7 @@ class _Commands(TyperGroup):
         return [*_SERVER_COMMANDS, *_ALONE, "version", *_GROUPS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of that name, None if there is none."""
+        """Return the command of that name; None if there is none."""
         if cmd_name in _SERVER_COMMANDS:
             return _server_command(cmd_name)
         if cmd_name not in self.commands and cmd_name in (*_ALONE, *_GROUPS):
@@ -84,27 +84,27 @@ class _Commands(TyperGroup):
         return super().get_command(ctx, cmd_name)
 
     def main(self, *args: Any, **more: Any) -> Any:
-        """Run a command line. Whatever it prints, also of usage errors, is printable."""
+        """Run a command line. All its output is printable, including usage errors."""
         with printing():
             return super().main(*args, **more)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options before the command; see for an error whether --json is given."""
+        """Parse the options before the command; note --json for the format of errors."""
         ctx.meta[_AS_JSON] = "--json" in takewhile("--".__ne__, args)
-        with _errors_told(ctx):
+        with _reporting_errors(ctx):
             parsed: list[str] = super().parse_args(ctx, args)
         return parsed
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; end expected errors in one line and with an exit code that says why."""
-        with _errors_told(ctx):
+        """Run the command; print an expected error as one line, and exit with its code."""
+        with _reporting_errors(ctx):
             result = super().invoke(ctx)
-            sys.stdout.flush()  # a reader that is gone is noticed here, not at the very end
+            sys.stdout.flush()  # to notice a missing reader here, not at the very end
         return result
 
 
 @contextmanager
-def _errors_told(ctx: Any) -> Iterator[None]:
+def _reporting_errors(ctx: Any) -> Iterator[None]:
     as_json = ctx.meta[_AS_JSON]
     try:
         yield
@@ -125,7 +125,7 @@ def _errors_told(ctx: Any) -> Iterator[None]:
         failure.end(ExitCode.FAILED, "failed", str(error), {}, as_json=as_json)
     except _UsageError as error:
         if not as_json:
-            raise  # typer shows it, with the command's usage
+            raise  # typer prints it, with the command's usage
         failure.end(ExitCode.USAGE, "wrong_usage", error.format_message(), {}, as_json=True)
 
 
@@ -134,7 +134,7 @@ def _nothing() -> None:
 
 
 def _alone(name: str) -> tuple[Callable[..., Any], str | None]:
-    """Return what does a command, and its examples."""
+    """Return the function of a command, and its examples."""
     match name:
         case "publish":
             from tms.cli.publish import EXAMPLES
@@ -201,7 +201,7 @@ def _group(name: str) -> typer.Typer:  # noqa: C901, PLR0912  a table, by statem
 
 def _server_command(name: str) -> Any:
     try:
-        from tms.cli import serve  # pydantic takes as long as all else together
+        from tms.cli import serve  # loading pydantic takes as long as everything else
     except ModuleNotFoundError as error:
         return _missing(name, error)
     group: Any = typer.main.get_command(serve.app)
@@ -209,7 +209,7 @@ def _server_command(name: str) -> Any:
 
 
 def _missing(name: str, error: ModuleNotFoundError) -> Any:
-    """Return a command that says which extra it needs."""
+    """Return a command that only says which extra it needs."""
     lone = typer.Typer(rich_markup_mode=None, add_completion=False)
 
     @lone.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -1,4 +1,4 @@
-"""`tms metadata`: look into a metadata store, and change what is there, by path and version."""
+"""`tms metadata`: reads and changes a metadata store, by path and version."""
 
 import asyncio
 import sys
@@ -56,7 +56,7 @@ _HEADS = ("NAME", "VERSION", "BYTES", "MODIFIED")
 def _run(
     store: str, use: Callable[[MetadataStore], Awaitable[T]], access: StoreAccess = StoreAccess.READ
 ) -> T:
-    """Return what `use` gives on the store at a URL, opened as `access` says.
+    """Call `use` with the store at a URL, opened as `access` says; return its result.
 
     Raises `TmsError`, and a usage error.
     """
@@ -77,7 +77,7 @@ def _run(
 
 def _time(ms: int) -> str:
     if not ms:
-        return "-"  # some stores keep no times
+        return "-"  # some stores record no times
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
@@ -182,7 +182,7 @@ def put(
 
 
 def _read(file: Path) -> bytes:
-    # One byte more than may be, for the store to refuse.
+    # One byte more than the limit, so that the store refuses it.
     if str(file) == "-":
         return sys.stdin.buffer.read(VALUE_BYTES_MAX + 1)
     try:
@@ -236,7 +236,7 @@ def watch(
 
 
 async def follow(target: Target, opened: MetadataStore, path: str, limit: int | None) -> None:
-    """Tell what happens to a path and below it, up to `limit` changes."""
+    """Print up to `limit` changes of a path and of the paths below it."""
     happened: asyncio.Queue[Notification | SessionEvent] = asyncio.Queue()
     opened.observe(happened.put_nowait, path)
     opened.observe_session(happened.put_nowait)
@@ -246,16 +246,16 @@ async def follow(target: Target, opened: MetadataStore, path: str, limit: int | 
         if isinstance(what, SessionEvent):
             target.answer(f"- {what.value}", {"session": what.value})
         else:
-            await _tell(target, opened, what)
+            await _print_change(target, opened, what)
             left = left if left is None else left - 1
         sys.stdout.flush()
 
 
-async def _tell(target: Target, opened: MetadataStore, notification: Notification) -> None:
+async def _print_change(target: Target, opened: MetadataStore, notification: Notification) -> None:
     change, path = notification
     version, shown = None, "-"
     try:
-        # Of now: there may have been changes since, which are told next.
+        # The current values; later changes are printed next.
         value = await opened.get(path)
     except MetadataUnavailable:
         shown = "?"

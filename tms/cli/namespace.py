@@ -1,4 +1,4 @@
-"""`tms namespace`: the settings that namespaces have, and what holds in them."""
+"""`tms namespace`: the settings of namespaces, and the limits that apply to them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The namespace
 
 
 def _option(name: str) -> Any:
-    """Return the option of a setting: `--messages-per-s` of `publish_messages_per_s`."""
+    """Return the option of a setting: `--messages-per-s` for `publish_messages_per_s`."""
     told = SCHEMAS[name]["description"]
     words = name.removeprefix("publish_").replace("ttl_s", "ttl").replace("bytes_max", "bytes")
     flag = "--" + words.replace("_", "-")

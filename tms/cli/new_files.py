@@ -1,4 +1,4 @@
-"""Writes files that must be new, and are their owner's alone."""
+"""Writes new files that only their owner can read."""
 
 import os
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ class FilesRefused(Exception):
 
 
 def write_new(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into a folder, which is made if it is not there: all of them, or none.
+    """Write files into a folder, which is created if necessary: all of them or none.
 
-    Raises `FilesRefused` if one is there already, or others may look into the folder.
+    Raises `FilesRefused` if a file exists, or if others may read the folder.
     """
     written: list[Path] = []
     try:

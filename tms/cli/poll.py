@@ -1,4 +1,4 @@
-"""`tms poll`: read messages, to the end or for ever."""
+"""`tms poll`: reads messages, to the end or without end."""
 
 import base64
 import itertools
@@ -38,7 +38,7 @@ Examples:
 
 FOLLOW_WAIT_S = 20.0
 CONSUMED_MAX = 1000
-"""How many messages are printed, while following, before the subscription is moved."""
+"""How many messages are printed while following before the subscription is moved."""
 
 _DECODING = Decoding(as_json=True, damaged="give")
 _ID_CHARS = 2 * ID_BYTES
@@ -150,7 +150,7 @@ def poll(
         where["decode"] = _DECODING if decode else False
         found: Iterable[Message | Record]
         if follow:
-            source.properties()  # a wrong name or address is told now, not waited for
+            source.properties()  # to report a wrong name or address at once
             found = itertools.islice(source.follow(committed=committed, **where), limit)
         else:
             found = source.poll(
@@ -173,7 +173,7 @@ def _consume(
     follow: bool,
     **how: Any,
 ) -> None:
-    """Print what is behind the position, then move it: what was not printed comes again."""
+    """Print the messages after the position, then move it: unprinted ones will be read again."""
     left = limit
     while left != 0:
         asked = left
@@ -195,7 +195,7 @@ def _print_consumed(
     *,
     flush: bool,
 ) -> tuple[Message | None, int]:
-    """Print messages; return the last one, and how many there were."""
+    """Print messages; return the last one and their number."""
     last, count = None, 0
     if decoded is not None:
         given = list(messages)
@@ -208,7 +208,7 @@ def _print_consumed(
 
 
 def parse_message_id(text: str, option: str) -> bytes:
-    """Return the id that `text`, given as `option`, says. Raises a usage error."""
+    """Parse the message id `text` of `option`. Raises a usage error."""
     try:
         return parse_id(text)
     except InvalidRequest as error:
@@ -216,7 +216,7 @@ def parse_message_id(text: str, option: str) -> bytes:
 
 
 def parse_start(text: str, option: str = "--from") -> Start | None:
-    """Return the start that `text` says, None for the oldest message. Raises a usage error."""
+    """Parse the start of a poll; None is the oldest message. Raises a usage error."""
     if text == "start":
         return None
     if len(text) == _ID_CHARS:
@@ -238,7 +238,7 @@ def parse_start(text: str, option: str = "--from") -> Start | None:
 
 
 def parse_time_ms(text: str, option: str) -> int:
-    """Return the time that `text` says, in ms since 1970. Raises a usage error."""
+    """Parse a time to ms since 1970. Raises a usage error."""
     match parse_start(text, option):
         case int() as time_ms:
             return time_ms
@@ -249,7 +249,7 @@ def parse_time_ms(text: str, option: str) -> int:
 
 
 def parse_transaction(text: str) -> Transaction | int:
-    """Return the transaction: an id, in the file `@FILE`, or in base64. Raises a usage error."""
+    """Parse a transaction: an id, a file as `@FILE`, or base64. Raises a usage error."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:

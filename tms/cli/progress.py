@@ -1,4 +1,4 @@
-"""How far a long input has got, drawn on standard error where that is a terminal."""
+"""The progress of a long input, drawn on standard error if that is a terminal."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -11,10 +11,10 @@ from tms.cli.standard_streams import terminal
 
 
 def with_progress(batches: Iterable[InputBatch], total_bytes: int | None) -> Iterator[InputBatch]:
-    """Give the batches; one counts as done when the next is asked for.
+    """Yield the batches; one counts as done when the next is requested.
 
-    `total_bytes` is the size of the input, None where nobody knows it. Nothing is drawn where
-    standard error is no terminal, nor over what a person types.
+    `total_bytes` is the size of the input; None if it is unknown. Nothing is drawn if standard
+    error is not a terminal, or if a person types the input.
     """
     if not sys.stderr.isatty() or (total_bytes is None and sys.stdin.isatty()):
         yield from batches
@@ -40,7 +40,7 @@ def with_progress(batches: Iterable[InputBatch], total_bytes: int | None) -> Ite
 
 @contextmanager
 def counting(doing: str) -> Iterator[Callable[[int], None]]:
-    """Give what is told of rows that are done, and draws how many these are."""
+    """Yield a function to call with the number of rows done, which draws their count."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -58,9 +58,9 @@ def counting(doing: str) -> Iterator[Callable[[int], None]]:
 def drawing(
     doing: str, text: str, total: int | None, **fields: Any
 ) -> Iterator[Callable[..., None]]:
-    """Give what is told how far something has got, as `rich`'s `Progress.update`, and draws it.
+    """Yield a function like `rich`'s `Progress.update`, which draws the progress.
 
-    `text` stands behind the count, and may name `fields`.
+    `text` follows the count, and may refer to `fields`.
     """
     if not sys.stderr.isatty():
         yield lambda **_: None

@@ -1,4 +1,4 @@
-"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler, beside servers."""
+"""`tms prune`: one cleanup pass over a store on HBase, for a scheduler, while servers run."""
 
 import signal
 import time
@@ -46,7 +46,7 @@ def prune(
 
     otherwise = "is cleaned up by its server; start that with `tms cleanup run`."
     pruning = on_hbase(store, config, otherwise, partial(open_pruning, workers=workers))
-    before_term = signal.signal(signal.SIGTERM, terminate)  # steps under way are finished
+    before_term = signal.signal(signal.SIGTERM, terminate)  # steps in progress are finished
     try:
         facts = _pruned(pruning)
     finally:
@@ -58,12 +58,12 @@ def prune(
 
 
 def _pruned(pruning: Any) -> dict[str, Any]:
-    """Do the pass; return what was done."""
+    """Run the pass; return the facts to print."""
     began, failure = time.monotonic(), None
     scanned = inverted = dropped_bytes = 0
     dropped: Counter[str] = Counter()
     try:
-        # Closed before the store is: that ends the workers, and lets others clean up.
+        # Closed before the store: that ends the workers, and lets other programs clean up.
         with closing(pruning.steps()) as steps:
             for step in _with_progress(steps, lambda: pruning.progress):
                 scanned += step.scanned
@@ -89,7 +89,7 @@ def _pruned(pruning: Any) -> dict[str, Any]:
 def _with_progress(
     steps: Iterable[Any], progress_of: Callable[[], tuple[int, int]]
 ) -> Iterator[Any]:
-    """Give the steps; where standard error is a terminal, draw how many regions are done."""
+    """Yield the steps; if standard error is a terminal, draw how many regions are done."""
     rows = 0
     text = "regions, {task.fields[rows]} rows deleted"
     with drawing("pruning", text, None, rows=0) as draw:

@@ -58,7 +58,7 @@ Examples:
   tms publish orders "in a transaction" --tx $(tms tx start)"""
 
 RETRY_FOR_S = 30.0
-"""How long each batch of a long input waits out a busy or restarting server."""
+"""How long each batch of a long input waits for a busy or restarting server."""
 
 Inputs = Annotated[
     list[bytes] | None,
@@ -225,7 +225,7 @@ def publish(
     paths = [Path(os.fsdecode(text)) for text in given]
     total_bytes = size_of(paths) if paths else None
     with target.connect() as client:
-        client.topic(topic).properties()  # a wrong name or address is told before the input is read
+        client.topic(topic).properties()  # report a wrong name or address before reading input
     with target.connect(retry_for_s=RETRY_FOR_S) as client:
         report_to(client.topic(topic)).publish(with_progress(_batches(form, paths), total_bytes))
 
@@ -259,7 +259,7 @@ def _batches(form: _Form, paths: list[Path]) -> Iterator[InputBatch]:
 
 
 class _Report:
-    """Publishes batches and says what became of them."""
+    """Publishes batches and reports their results."""
 
     def __init__(
         self,
@@ -282,9 +282,9 @@ class _Report:
         self._count = 0
 
     def publish(self, batches: Iterable[InputBatch]) -> None:
-        """Publish the batches one after another, up to the first that fails.
+        """Publish the batches one after another, until one fails.
 
-        Raises `TmsError`, `StreamFailed`, and `WrongInput` with the place of what is wrong.
+        Raises `TmsError`, `StreamFailed`, and `WrongInput` with the place of the error.
         """
         with self._telling_how_far():
             for batch in batches:
@@ -294,7 +294,7 @@ class _Report:
                     raise WrongInput(f"{batch.place(wrong.index)}: {wrong}") from None
 
     def publish_given(self, messages: Sequence[GivenMessage], if_last: IfLast | None) -> None:
-        """Publish what was given by arguments. Raises `TmsError`, and a usage error."""
+        """Publish the messages given as arguments. Raises `TmsError`, and a usage error."""
         with self._telling_how_far():
             try:
                 self._publish_one(messages, if_last)

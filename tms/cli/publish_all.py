@@ -49,7 +49,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def parse_lines(lines: list[bytes]) -> dict[str, list[bytes]]:
-    """Return the messages by topic, in order; empty lines say nothing. Raises a usage error."""
+    """Return the messages by topic, in order; empty lines are ignored. Raises a usage error."""
     by_topic: dict[str, list[bytes]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -22,7 +22,7 @@ Ranges = Annotated[
 
 
 def text_of(published: RollbackRange) -> str:
-    """Return the range as text."""
+    """Format a range."""
     return (
         f"{published.write_pointer}:{published.start_timestamp}.{published.start_sequence_id}"
         f":{published.end_timestamp}.{published.end_sequence_id}"
@@ -30,7 +30,7 @@ def text_of(published: RollbackRange) -> str:
 
 
 def parse_range(text: str) -> RollbackRange:
-    """Return the range that `text` says. Raises a usage error."""
+    """Parse a range. Raises a usage error."""
     numbers = _RANGE.fullmatch(text)
     if numbers is None:
         raise typer.BadParameter(

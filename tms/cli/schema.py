@@ -1,4 +1,4 @@
-"""`tms schema`: the schemas of the registry, and what is set for them."""
+"""`tms schema`: the schemas of the registry, and their settings."""
 
 import difflib
 import json
@@ -92,7 +92,7 @@ def _properties(given: list[str] | None) -> SchemaMetadata | None:
 
 
 def _pretty(text: str) -> str:
-    """Return a schema's text on lines of its own, if it is JSON."""
+    """Format a schema's text over several lines, if it is JSON."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except ValueError:

@@ -1,6 +1,6 @@
 """`tms serve` and `tms config`: their options are the settings, each described in `tms.settings`.
 
-Imported only when one of them is asked for: the settings need the package's `server` extra.
+Imported only when one of them is run: the settings need the package's `server` extra.
 """
 
 import inspect
@@ -54,10 +54,10 @@ TomlOption = Annotated[
 
 
 class _OnOneScreen(TyperCommand):
-    """A command whose options have a line each."""
+    """A command whose help has one line for each option."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options; of a switch both forms in one word."""
+        """Write the options; a switch has both forms in one word."""
         rows = []
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -74,7 +74,7 @@ def _parameter(name: str, annotation: object, default: object = None) -> inspect
 
 
 def _setting(name: str) -> inspect.Parameter:
-    """Return the parameter of a setting. Its value is left to `tms.settings` to check."""
+    """Return the parameter of a setting. `tms.settings` checks its value."""
     field = Settings.model_fields[name]
     flag, metavar = flag_of(name), "|".join(get_args(field.annotation)) or "VALUE"
     kind: type = str
@@ -134,7 +134,7 @@ def _serve(*, config: Path | None, **flags: object) -> None:
 
 
 def _welcome(url: str, registry: str = "", *, store: str, settings: Settings) -> None:
-    """Tell a person what is served where, and what to try next. It serves too if nobody reads."""
+    """Print what is served where, and what to try next. Failing to print does not matter."""
     text = _welcoming(url, store, settings)
     if registry:
         text = f"The schema registry is at {registry} too.\n{text}"
@@ -166,7 +166,7 @@ Stop it with Ctrl-C."""
 
 
 def _curl(settings: Settings) -> str:
-    """Return how a command begins that trusts this server, and tells it who asks."""
+    """Return the start of a curl command that trusts this server and sends credentials."""
     words = ["curl"]
     if settings.tls_cert and settings.tls_ca:
         words += ["--cacert", shlex.quote(str(Path(settings.tls_ca).absolute()))]
@@ -208,7 +208,7 @@ def _show(
 
 
 def _values(loaded: Loaded) -> dict[str, object]:
-    """Return the values without users and passwords."""
+    """Return the values of settings without users and passwords."""
     return {
         name: without_credentials(value, "***@") if isinstance(value, str) else value
         for name, value in loaded.settings.model_dump().items()

@@ -2,7 +2,7 @@
 
     tms spark archive FOLDER orders payments
 
-On a cluster `spark-submit` runs the same (`tms.cli.submitted`), or `--master` says where it is.
+On a cluster, `spark-submit` runs the same (`tms.cli.submitted`), or `--master` names it.
 """
 
 import sys
@@ -293,7 +293,7 @@ def prune(
 
 
 def _session(name: str, master: str | None, target: Target | None) -> Any:
-    """Return a session that knows `format("tms")`. Raises `ModuleNotFoundError` without PySpark."""
+    """Return a session with `format("tms")`. Raises `ModuleNotFoundError` without PySpark."""
     try:
         from tms.spark.prerequisites import CannotRun  # noqa: PLC0415
         from tms.spark.session import open_session  # noqa: PLC0415  an extra
@@ -304,7 +304,7 @@ def _session(name: str, master: str | None, target: Target | None) -> Any:
         return open_session(f"tms spark {name}", master, **connection)
     except CannotRun as error:
         stop(str(error), exit_code=ExitCode.FAILED)
-    except ValueError as error:  # of files that cannot be used
+    except ValueError as error:  # for files that cannot be used
         raise typer.BadParameter(str(error)) from None
 
 
@@ -330,7 +330,7 @@ def _given(**options: str | None) -> dict[str, str]:
 
 
 def _function(name: str) -> Any:
-    """Return the function that `MODULE:NAME` names; the working folder's modules are found too."""
+    """Import the function `MODULE:NAME`, also from the working folder."""
     sys.path.insert(0, str(Path.cwd()))
     try:
         return resolve_name(name)

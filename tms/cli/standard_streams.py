@@ -1,13 +1,13 @@
-"""Standard input, output and error as a command uses them, whatever they are.
+"""Standard input, output and error for a command, even if they are closed or broken.
 
-1. One that is closed fails when it is used. It is not None, and no file that is opened later gets
-   its number: what is printed would go into that file.
-2. A failure of reading or writing is a `StreamFailed`, which says which one and why. A pipe that
-   nobody reads any more is still a `BrokenPipeError`.
-3. What a command prints, for people or as JSON, is printable (`tms.core.text.printable`), except
-   for the ends of lines and tabs. What draws on a terminal itself asks for `terminal`.
-4. A character that output cannot encode is printed as JSON escapes it, so that no message ends a
-   command, and JSON stays JSON.
+1. A closed stream fails when it is used. It is not None, and no file that is opened later gets its
+   number: printed text would go into that file.
+2. A failure to read or write is a `StreamFailed`, which says which stream failed and why. A pipe
+   without a reader is still a `BrokenPipeError`.
+3. All output of a command, for people or as JSON, is printable (`tms.core.text.printable`), except
+   for line ends and tabs. Code that draws on a terminal itself uses `terminal`.
+4. A character that the output cannot encode is printed as a JSON escape, so that no message ends a
+   command, and JSON stays valid.
 """
 
 import codecs
@@ -25,11 +25,11 @@ _INPUT, _OUTPUT, _ERROR = 0, 1, 2
 
 
 class StreamFailed(Exception):
-    """Raised when standard input cannot be read or standard output cannot be written."""
+    """Raised if standard input cannot be read or standard output cannot be written."""
 
 
 def open_streams() -> None:
-    """Make the streams of this process as above. Called once, before anything else is opened."""
+    """Set up the streams of this process as above. Called once, before anything else is opened."""
     codecs.register_error(_ESCAPED, _escape)
     closed = {_INPUT: os.O_WRONLY, _OUTPUT: os.O_RDONLY, _ERROR: os.O_WRONLY}
     for number, flags in closed.items():
@@ -48,7 +48,7 @@ def open_streams() -> None:
 
 
 class _Printable:
-    """A text stream that makes what is written to it printable."""
+    """A text stream that makes written text printable."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -64,13 +64,13 @@ class _Printable:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Make everything printable that is written to output and error within the context."""
+    """Make all text written to output and error within the context printable."""
     output, error = sys.stdout, sys.stderr
     sys.stdout = shown = cast("TextIO", _Printable(output))
     sys.stderr = shown_error = cast("TextIO", _Printable(error))
     try:
         yield
-    finally:  # click puts others there if nobody reads any more
+    finally:  # click replaces them if no reader is left
         if sys.stdout is shown:
             sys.stdout = output
         if sys.stderr is shown_error:
@@ -78,12 +78,12 @@ def printing() -> Iterator[None]:
 
 
 def terminal() -> TextIO:
-    """Return standard error as it is, to draw on it."""
+    """Return standard error unfiltered, to draw on it."""
     return sys.stderr.stream if isinstance(sys.stderr, _Printable) else sys.stderr
 
 
 def give_up_output() -> None:
-    """Let go of what could not be written, so that the end of the process does not try again."""
+    """Discard text that could not be written, so that the process does not try again at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -91,7 +91,7 @@ def give_up_output() -> None:
 
 
 def _occupy(number: int, flags: int) -> None:
-    """Open the null device under a number that is closed, such that its use fails."""
+    """Open the null device under a closed file number, in a mode in which using it fails."""
     try:
         os.fstat(number)
     except OSError:

@@ -1,4 +1,4 @@
-"""`tms` as it starts: its version is printed without loading the commands."""
+"""The start of `tms`: prints the version without loading the commands."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`tms status` and `tms ui`: how a server does, here or in its console."""
+"""`tms status` and `tms ui`: a server's status, here or in its console."""
 
 import webbrowser
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def status(target: Target) -> None:
 @with_target
 def ui(target: Target, *, opens: Open = False) -> None:
     """Print the URL of the server's console, if it has one."""
-    target.ask("GET", "console/assets/console.css")  # everybody may
+    target.ask("GET", "console/assets/console.css")  # needs no right
     url = f"{target.url.split(',')[0].rstrip('/')}/console"
     target.answer(url, {"url": url})
     if opens:

@@ -1,8 +1,8 @@
-"""Which server and namespace a command is about, and how it answers.
+"""The server and namespace of a command, and the form of its output.
 
-`--url`, `--namespace`, `--json`, `--ca` and `--token-file` may stand before the command (`tms
---json topic list`) or behind it (`tms topic list --json`); what stands behind it wins. No option
-takes a token itself: others on the machine see what a process is started with.
+`--url`, `--namespace`, `--json`, `--ca` and `--token-file` may precede the command
+(`tms --json topic list`) or follow it (`tms topic list --json`); the latter wins. No option takes a
+token itself, because others on the machine can see the arguments of a process.
 """
 
 import asyncio
@@ -78,12 +78,12 @@ class Target:
     def connect(
         self, access: StoreAccess = StoreAccess.WRITE, *, retry_for_s: float = 0.0
     ) -> Client:
-        """Return a client, which repeats calls for `retry_for_s` seconds while there is no server.
+        """Return a client. It repeats calls for `retry_for_s` seconds while no server answers.
 
         A store in this process is opened as `access` says. Raises as `tms.connect`,
-        `StoreNotFound`, and a usage error where the URL is none.
+        `StoreNotFound`, and a usage error for an invalid URL.
         """
-        away.tell()
+        away.log_on_stderr()
         with self._usage_errors():
             if is_in_process(self.url):
                 return Client(
@@ -99,7 +99,7 @@ class Target:
 
     @asynccontextmanager
     async def http(self, *, timeout_s: float, compress: bool = False) -> AsyncIterator[Http]:
-        """Give the REST interface of the server, and close it. Raises as `connect`."""
+        """Yield the REST interface of the server, and close it. Raises as `connect`."""
         with self._usage_errors():
             access = access_of(self.url, auth=self.token_file, ca=self.ca)
             http = Http(self.url, timeout_s=timeout_s, compress=compress, access=access)
@@ -146,7 +146,7 @@ class Target:
 
 
 def _names_no_server(url: str) -> bool:
-    """Whether a URL is what is wrong, and not a file that was given with it."""
+    """Whether the URL is wrong, not a file that was given with it."""
     try:
         parse_addresses(url)
     except ValueError:
@@ -166,12 +166,12 @@ def _check_texts(context: typer.Context) -> None:
 
 
 def _is_text(given: str) -> bool:
-    """Whether an argument of a process is UTF-8: what is not is surrogates in a `str`."""
+    """Whether an argument of a process is UTF-8: other bytes become surrogates in a `str`."""
     return not any("\ud800" <= char <= "\udfff" for char in given)
 
 
 def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
-    """Make typer see `run`, which takes them by name, as a function of these `parameters`."""
+    """Make typer see these `parameters` as those of `run`, which takes them by name."""
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
@@ -179,7 +179,7 @@ def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> 
 def with_options(
     options: Mapping[str, object],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command options of these types by their names, None by default, as its `**options`."""
+    """Give a command options of these names and types, None by default, for its `**options`."""
     by_name = inspect.Parameter.KEYWORD_ONLY
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -206,7 +206,7 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
 
     def run(*, context: typer.Context, **given: Any) -> None:
         if context.invoked_subcommand is not None:
-            return  # a group's own work is for when none of its commands is asked for
+            return  # a group's own function is for calls without a command
         _check_texts(context)
         here = {name: value for name in _SHARED if (value := given.pop(name))}
         command(replace(context.obj, **here), **given)

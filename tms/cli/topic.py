@@ -14,7 +14,7 @@ from tms.core.errors import TopicExists
 from tms.core.values.store_access import StoreAccess
 
 _OPTIONS = {"ttl": "the time to live as --ttl DURATION", "exist_ok": "--if-absent"}
-"""Parameters of the client's methods with these names."""
+"""The option for each of these parameters of the client's methods."""
 
 app = typer.Typer(help="Create, list, show, change, trim and delete topics.", no_args_is_help=True)
 app.add_typer(topic_scheduled.app, name="scheduled")

@@ -1,4 +1,4 @@
-"""`tms tx`: look after transactions, and use one from a script."""
+"""`tms tx`: manages transactions, and uses one from a script."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`tms tx owners`: the owners of transactions whose last sequence is remembered."""
+"""`tms tx owners`: the owners of transactions whose last sequences are remembered."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Values that `tms publish` is given: JSON that schemas encode."""
+"""Values for `tms publish`: JSON that schemas encode."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ _BY_SUFFIX = {each.suffix: name for name, each in SCHEMA_TYPES.items()}
 def encoding_of(
     schema: str | None, key_schema: str | None, schema_type: str | None
 ) -> Encoding | None:
-    """Return how options say that values are encoded; None if they say nothing.
+    """Return the encoding of values that options set; None if they set none.
 
     Raises a usage error.
     """
@@ -52,7 +52,7 @@ def _schema_of(given: str | None, schema_type: str | None, option: str) -> Schem
 
 
 def as_values(messages: Sequence[GivenMessage], encoding: Encoding) -> list[Record]:
-    """Return messages whose payloads, or keys, are JSON that schemas encode.
+    """Return records of messages whose payloads, or keys, are JSON for schemas to encode.
 
     Raises `WrongMessage`.
     """

@@ -1,8 +1,8 @@
-"""The client library: one client on a server's REST interface or on a service in this process.
+"""The client library: one client for a server's REST interface or a store in this process.
 
-This module and `tms.aio` are its doors; the modules behind it are private. It imports `tms.core`
-and `tms.wire` alone, for it runs on other people's machines beside other people's packages; the
-server's packages are loaded only by `connect("leveldb:…")` and `connect("memory:")`.
+`tms` and `tms.aio` are its interface; all modules here are private. It imports only `tms.core`,
+`tms.wire` and `tms.outgoing`, because it runs in other people's programs; the server's packages are
+loaded only by `connect("leveldb:…")` and `connect("memory:")`.
 """
 
 from tms.client.async_client import AsyncClient

@@ -42,11 +42,12 @@ class Client:
     """The topics of one namespace. Made by `tms.connect`; closes as a context manager.
 
     Any number of threads may use it at once; it has one thread of its own. Signal handlers may use
-    it too. One that interrupts the client's first call gets `RuntimeError` with what to do instead.
+    it too. A handler that interrupts the client's first call gets a `RuntimeError` that says what
+    to do instead.
     """
 
     def __init__(self, client: AsyncClient, bridge: Bridge) -> None:
-        """Stand on `client`, called through `bridge`."""
+        """Use `client`, called through `bridge`."""
         self._client = client
         self._bridge = bridge
 
@@ -61,17 +62,17 @@ class Client:
 
     @property
     def transactions(self) -> Transactions:
-        """All transactions of the server or store, for those who look after it."""
+        """All transactions of the server or store, for operators."""
         return Transactions(self._client.transactions, self._bridge)
 
     @property
     def stops(self) -> Stops:
-        """When the client logs that readers wait at a transaction."""
+        """Logs when readers wait at a transaction."""
         return self._client.stops
 
     @property
     def namespaces(self) -> Namespaces:
-        """All namespaces of the server or store, for those who look after it."""
+        """All namespaces of the server or store, for operators."""
         return Namespaces(self._client.namespaces, self._bridge)
 
     @property
@@ -82,8 +83,8 @@ class Client:
     def topic(self, name: str) -> Topic:
         """Return the topic `name`, whether it exists or not; nothing is sent.
 
-        `NAMESPACE:NAME` is one of another namespace. Raises `InvalidRequest` (invalid_topic_name,
-        invalid_namespace_name).
+        `NAMESPACE:NAME` is a topic of another namespace. Raises `InvalidRequest`
+        (invalid_topic_name, invalid_namespace_name).
         """
         return Topic(self._client.topic(name), self._bridge)
 
@@ -97,7 +98,7 @@ class Client:
     def ranges(
         self, topics: Iterable[str], *, committed: bool = True
     ) -> dict[str, TopicRange | None]:
-        """Return where each topic begins and stably ends, as `Topic.range`; None for no topic.
+        """Return the range of each topic, as `Topic.range`; None for a topic that does not exist.
 
         In one request. Raises `TooLarge` (too_many_topics), `InvalidRequest` (invalid_topic_name).
         """
@@ -112,16 +113,16 @@ class Client:
         sequence: int | None = None,
         timeout_s: Duration | None = None,
     ) -> AllPublished:
-        """Publish messages to several topics, given by name: all or none, also for readers.
+        """Publish messages to several topics by name: readers see all of them or none.
 
-        It is a transaction that is begun and committed at once, in one request. With an owner and a
-        sequence (`transaction`) it is repeated while the server is away, and still done once:
-        `is_duplicate` of the answer says whether it was done before. Without them, `OutcomeUnknown`
-        is raised if the connection broke after it was sent. `timeout_s` is that of `Topic.publish`.
-        Raises as that, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+        One request begins and commits a transaction. With an owner and a sequence (`transaction`)
+        it is repeated while the server is unavailable, and still done once: `is_duplicate` of the
+        answer says whether it was done before. Without them, `OutcomeUnknown` is raised if the
+        connection broke after it was sent. `timeout_s` is as in `Topic.publish`. Raises as that
+        method, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
 
         `acks` are messages of groups that are acknowledged if and only if the others are published.
-        Raises `AckRefused`, `LeaseLost` if one of them has been lost; all are held as before then.
+        Raises `AckRefused`, `LeaseLost` if one of them has been lost; all are then held as before.
         """
         taken = [message.taken for message in acks]
         return self._bridge.call(
@@ -145,26 +146,26 @@ class Client:
         home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> TransactionContext:
-        """Return a transaction to be used once, by `with`: it commits, or rolls back all.
+        """Return a transaction for one `with`: it commits, or rolls back, as a whole.
 
             with client.transaction() as tx:
                 topic.publish(b"…", tx)
 
-        After `timeout_s`, in seconds or as `"5m"`, it becomes invalid; None is the server's
+        After `timeout_s`, in seconds or as `"5m"`, it becomes invalid; None means the server's
         default. A `long` one becomes invalid after a day. `participants` are committed and rolled
         back with it.
 
         `owner` names the producer or job, `sequence` numbers its work, ascending, from 0 to
-        `2**53 - 1`: a sequence is committed once, so that work may be repeated when in doubt. If
-        runs of the owner number their work from the start, name each by an `origin`: the old
+        `2**53 - 1`: a sequence is committed once, so you may repeat work whose outcome is in doubt.
+        If runs of the owner number their work from the start, name each by an `origin`: the old
         sequence of another run is then an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open`
-        says what becomes of an older transaction of the owner that is still open: "refuse" leaves
-        it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it if
-        it has the same sequence, with all that was published in it.
+        decides about an older transaction of the owner that is still open: "refuse" leaves it,
+        "fence" makes it invalid, which suits a restarted producer, and "join" continues it, with
+        all that was published in it, if it has the same sequence.
 
         `home` is a topic of the client that the transaction will use: if the store has shards by
-        topic, it can use the topics that are in one shard with that, and others are an
-        `OtherShard`. A sequence is remembered there, so name the same topic each time. Raises
+        topic, the transaction can use only topics in the same shard as `home`; others raise
+        `OtherShard`. The shard remembers the sequence, so name the same topic each time. Raises
         `InvalidRequest` (invalid_topic_name).
         """
         return TransactionContext(
@@ -190,12 +191,12 @@ class Client:
         home: str | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
-        """Return what `function` gives, which is called with a transaction that is then committed.
+        """Call `function` with a transaction, commit that, and return the function's result.
 
-        If it conflicts with another (`TransactionConflict`, `SubscriptionMoved`), the function is
-        called again in a new one, `retries` times at most, after a short pause. So it should do
-        nothing that a rollback does not undo. `home` is as in `transaction`. Raises the errors of
-        `function` and of a commit.
+        If the transaction conflicts with another (`TransactionConflict`, `SubscriptionMoved`), the
+        function is called again in a new one, at most `retries` times, after a short pause. So it
+        should do nothing that a rollback does not undo. `home` is as in `transaction`. Raises the
+        errors of `function` and of a commit.
         """
         taking_part = tuple(participants)
 
@@ -207,13 +208,13 @@ class Client:
         return Retrying(**reruns(retries))(run)
 
     def close(self) -> None:
-        """Close the connections, or the embedded store. Closing twice is the same as once.
+        """Close the connections, or the embedded store. Closing twice is harmless.
 
-        Messages of groups that are not settled are given back first.
+        It first gives back unsettled messages of groups.
 
-        A call that is under way, in another thread or interrupted by the signal handler that
-        closes, raises `OutcomeUnknown`; later ones raise `RuntimeError`. A program that ends
-        without closing does it as it ends.
+        A call in progress, in another thread or interrupted by the signal handler that closes,
+        raises `OutcomeUnknown`; later calls raise `RuntimeError`. Open clients are closed when the
+        program ends.
         """
         self._bridge.close()
 
@@ -246,35 +247,35 @@ def connect(
 ) -> Client:
     """Return a client for the topics of `namespace`.
 
-    `url` is a server's, `http://HOST:PORT` or `https://…`; or several servers' of a cluster,
-    `http://A:PORT,B:PORT`, of which the next is asked where one is not there; or `leveldb:DIR` or
-    `memory:` for a store in this process, which needs the package's `server` extra. For a server:
-    `timeout_s` is how long an answer may take; `retry_for_s` for how long a call that is safe to
-    repeat is repeated while the server is away or busy, 0 for never, both in seconds or as `"2m"`;
-    `compress` sends and takes bodies as gzip. No connection to a server is made yet.
+    `url` names a server, `http://HOST:PORT` or `https://…`; or several servers of a cluster,
+    `http://A:PORT,B:PORT`, which are tried in turn if one is unavailable; or a store in this
+    process, `leveldb:DIR` or `memory:`, which needs the package's `server` extra. For a server,
+    `timeout_s` is how long an answer may take, and `retry_for_s` how long a call that is safe to
+    repeat is repeated while the server is unavailable or busy (0 disables that), both in seconds or
+    as `"2m"`; `compress` sends and accepts bodies as gzip. No connection to a server is made yet.
 
     `auth` has the credentials for a server: a token; `(user, password)`; a `pathlib.Path` of a file
-    with a token; or a function that returns a token, which may be asynchronous. File and function
-    are asked again if a server refuses the token. By default it is TMS_TOKEN of the environment,
-    else the file that TMS_TOKEN_FILE names, else ~/.config/tms/token; "" is nobody. `ca` is a file
-    of the certificates that an https:// server is trusted by, by default the machine's own;
-    `certificate` is a file with the client's own certificate and key, or a pair of files. They may
-    be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
-    TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.
+    with a token; or a function that returns a token, which may be asynchronous. The file or
+    function is read again if a server refuses the token. The default is the environment's
+    TMS_TOKEN, else the file that TMS_TOKEN_FILE names, else ~/.config/tms/token; "" sends no
+    credentials. `ca` is a file of certificates to check an https:// server against, by default the
+    machine's own; `certificate` is a file with the client's own certificate and key, or a pair of
+    files. The environment's TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY can set them too. With
+    `allow_plaintext` or TMS_ALLOW_PLAINTEXT, credentials may be sent to another machine by http://,
+    where others can read them.
 
-    A server that is not the leader forwards; the client then asks the leader itself, if `url` names
-    it. With `direct`, it asks other servers too that an answer names as a leader; with credentials
-    only those that `GET /v1/cluster` has named, which the caller must be allowed to ask.
+    A server that is not the leader forwards requests; the client then sends later ones to the
+    leader itself, if `url` names it. With `direct`, it also uses leaders that only an answer names;
+    with credentials only those in `GET /v1/cluster`, which you must have the right to read.
 
-    Close the client, best by `with`. One that nobody refers to any more closes itself, with a
-    `ResourceWarning`; a program that ends closes those that are left. In a child of `os.fork()`, a
-    client of a server that was made before works with connections of its own; one on a store in
+    Close the client, best by `with`. An unreferenced client closes itself, with a
+    `ResourceWarning`; open ones are closed when the program ends. In a child of `os.fork()`, a
+    client of a server that was made before the fork makes connections of its own; one of a store in
     this process raises `RuntimeError` at once.
 
     Raises `InvalidRequest` (invalid_namespace_name, plaintext_credentials), `ValueError` for
     another kind of URL, and for a file or token that cannot be used; for a store in this process
-    `StoreError` where it cannot be opened, and `ModuleNotFoundError` where the extra is not
-    installed.
+    `StoreError` if it cannot be opened, and `ModuleNotFoundError` if the extra is not installed.
     """
     client = connect_remote(
         url,

@@ -1,4 +1,4 @@
-"""`await connect(…)` and `async with connect(…)`: both are what people write."""
+"""Supports both `await connect(…)` and `async with connect(…)`."""
 
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
@@ -12,7 +12,7 @@ Opening = Coroutine[Any, Any, AsyncClient]
 
 
 class Connecting(Opening):
-    """A coroutine that returns a client, or a context that closes it at the end."""
+    """A coroutine that returns a client, and a context manager that closes it."""
 
     def __init__(self, opening: Opening) -> None:
         """Open nothing yet."""
@@ -20,11 +20,11 @@ class Connecting(Opening):
         self._client: AsyncClient | None = None
 
     def send(self, value: Any) -> Any:
-        """Run it, as event loops do with a coroutine."""
+        """Run the coroutine, as event loops do."""
         return self._opening.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Raise an error in it."""
+        """Raise an error in the coroutine."""
         return self._opening.throw(*error)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""A store in this process as a client uses it: never in a child of `os.fork()`.
+"""A client's access to a store in this process, but never in a child of `os.fork()`.
 
 The child has a copy of the store's memory without its threads, and the same files: a call there
-would wait for ever, or write what the parent does not know of. So it raises at once.
+would hang, or write without the parent's knowledge. So it raises at once.
 """
 
 import os
@@ -29,18 +29,18 @@ REFUSAL_IN_CHILD = (
 class EmbeddedServices:
     """Services that belong to the process that opened them (`server_services.Services`).
 
-    Each property raises `RuntimeError` in another process, and in another event loop than `loop`.
+    Each property raises `RuntimeError` in another process or another event loop than `loop`.
     """
 
     def __init__(self, services: Services, loop: OwnLoop | None = None) -> None:
-        """Stand on `services`, opened in this process."""
+        """Wrap `services`, opened in this process."""
         self._opened = services
         self._pid = os.getpid()
         self._loop = loop
         tell_in_child(self)
 
     def forget_parent(self) -> Services:
-        """Give up the services: tasks of theirs are under way in a loop that is the parent's."""
+        """Give up the services, whose tasks run in the parent's loop."""
         return self._opened
 
     @property
@@ -92,7 +92,7 @@ class EmbeddedServices:
         return self._services.schemas
 
     async def close(self) -> None:
-        """Close the store; in another process leave it to its own."""
+        """Close the store; does nothing in another process."""
         if os.getpid() == self._pid:
             await self._opened.close()
 
@@ -100,7 +100,7 @@ class EmbeddedServices:
 async def open_embedded(
     store_url: str, access: StoreAccess = StoreAccess.CREATE, loop: OwnLoop | None = None
 ) -> EmbeddedServices:
-    """Open the store at `store_url`, to be used in the event loop `loop` if that is given.
+    """Open the store at `store_url`, for use in the event loop `loop` if that is set.
 
     Raises as `tms.connect`, and `StoreNotFound`.
     """

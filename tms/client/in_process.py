@@ -22,6 +22,6 @@ def open_in_thread(
     try:
         bridge.call(connect_in_loop)
     except BaseException:
-        bridge.close()  # interrupted, it may have connected all the same
+        bridge.close()  # an interrupted call may have connected
         raise
     return connected[0], bridge

@@ -10,13 +10,13 @@ from tms.core.values.namespaces import AsyncNamespaces, Namespace, NamespaceSett
 
 
 class Namespaces:
-    """The namespaces of a server. Each method may raise `Unavailable` and `InternalError` too.
+    """The namespaces of a server. Each method may also raise `Unavailable` and `InternalError`.
 
-    A name that is none raises `InvalidRequest` (invalid_namespace_name).
+    A bad name raises `InvalidRequest` (invalid_namespace_name).
     """
 
     def __init__(self, namespaces: AsyncNamespaces, bridge: Bridge) -> None:
-        """Stand on `namespaces`, called through `bridge`."""
+        """Use `namespaces`, called through `bridge`."""
         self._namespaces = namespaces
         self._bridge = bridge
 
@@ -25,17 +25,17 @@ class Namespaces:
         return self._bridge.call(self._namespaces.namespaces)
 
     def namespace(self, name: str) -> Namespace:
-        """Return a namespace; one that is not declared too."""
+        """Return a namespace, even one that is not declared."""
         return self._bridge.call(self._namespaces.namespace, name)
 
     def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
-        """Give a namespace these settings and no others; in force here when it returns.
+        """Replace the settings of a namespace; in effect on this server on return.
 
-        Raises `NoMetadataStore` where the server has nothing to keep them in, and `TooLarge`
+        Raises `NoMetadataStore` if the server has nowhere to store them, and `TooLarge`
         (namespace_limit_reached).
         """
         return self._bridge.call(self._namespaces.declare, name, settings)
 
     def delete(self, name: str) -> None:
-        """Take a namespace's settings away. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
+        """Delete a namespace's settings. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
         self._bridge.call(self._namespaces.delete, name)

@@ -19,18 +19,19 @@ from tms.core.values.schema_types import AVRO
 
 
 class Schemas:
-    """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
+    """Schemas under subjects. Each method may also raise `SchemaRefused` and `Unavailable`.
 
-    `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
+    `detail` of `SchemaRefused` has Confluent's `error_code`, such as 40401 if the subject does not
+    exist.
     """
 
     def __init__(self, schemas: AsyncSchemas, bridge: Bridge) -> None:
-        """Stand on `schemas`, called through `bridge`."""
+        """Use `schemas`, called through `bridge`."""
         self._schemas = schemas
         self._bridge = bridge
 
     def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
-        """Return the subjects that begin with a prefix, with `deleted` also soft-deleted ones."""
+        """Return the subjects with a prefix; with `deleted`, soft-deleted ones too."""
         return self._bridge.call(self._schemas.subjects, prefix, deleted=deleted)
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
@@ -40,18 +41,18 @@ class Schemas:
     def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject; its text as it is kept, or in another form.
+        """Return a version of a subject; its text as stored, or in another form.
 
-        Forms are `resolved` of Avro and `serialized` of Protobuf.
+        The forms are `resolved` for Avro and `serialized` for Protobuf.
         """
         return self._bridge.call(
             self._schemas.version, subject, version, deleted=deleted, form=form
         )
 
     def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
-        """Return the schema of an id; its text as it is kept, or in another form.
+        """Return the schema of an id; its text as stored, or in another form.
 
-        For another context than the default one, give a subject of it.
+        For a context other than the default, give a subject in it.
         """
         return self._bridge.call(self._schemas.schema, schema_id, subject, form=form)
 
@@ -66,9 +67,9 @@ class Schemas:
         metadata: SchemaMetadata | None = None,
         rule_set: SchemaRuleSet | None = None,
     ) -> SchemaVersion:
-        """Register a schema; one that is a version already is returned as that.
+        """Register a schema; return the existing version if there is one.
 
-        Doing it twice is the same as once. What is not said of metadata and rules, it has of the
+        Doing it twice is the same as once. Metadata and rules that are not given are those of the
         version before.
         """
         return self._bridge.call(
@@ -105,7 +106,7 @@ class Schemas:
         *,
         version: int | str | None = None,
     ) -> list[str]:
-        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        """Return why a schema does not fit a version, or all relevant ones; empty if it does."""
         return self._bridge.call(
             self._schemas.why_unfit, subject, schema, schema_type, references, version=version
         )
@@ -113,11 +114,11 @@ class Schemas:
     def delete(
         self, subject: str, version: int | str | None = None, *, permanent: bool = False
     ) -> list[int]:
-        """Delete a version or all of them; return their numbers. Softly, and then for good."""
+        """Delete a version or all of them; return their numbers. Soft first, then permanent."""
         return self._bridge.call(self._schemas.delete, subject, version, permanent=permanent)
 
     def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or for the default context."""
+        """Return the level in effect for a subject, or for the default context."""
         return self._bridge.call(self._schemas.compatibility, subject)
 
     def set_compatibility(self, level: str, subject: str = "") -> str:
@@ -125,7 +126,7 @@ class Schemas:
         return self._bridge.call(self._schemas.set_compatibility, level, subject)
 
     def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or for the default context."""
+        """Return the mode in effect for a subject, or for the default context."""
         return self._bridge.call(self._schemas.mode, subject)
 
     def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
@@ -133,5 +134,5 @@ class Schemas:
         return self._bridge.call(self._schemas.set_mode, mode, subject, force=force)
 
     def status(self) -> RegistryStatus:
-        """Return what the server is that is asked, and how far it has read."""
+        """Return the role of the server that answers, and how far it has read."""
         return self._bridge.call(self._schemas.status)

@@ -1,4 +1,4 @@
-"""An answer to a request, of which the body may still be on its way."""
+"""An answer to a request. Its head may be read before its body has arrived."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -11,22 +11,22 @@ def reason_of(error: BaseException) -> str:
 
 
 class BrokenAnswer(Exception):
-    """Raised where the answer, or the rest of it, does not come."""
+    """Raised if the answer, or the rest of it, does not arrive."""
 
 
 class LateAnswer(BrokenAnswer):
-    """Raised if the answer, or enough of it, does not come in time."""
+    """Raised if the answer, or enough of it, does not arrive in time."""
 
 
 class TooLong(BrokenAnswer):
-    """Raised where the body of an answer is longer than its reader takes."""
+    """Raised if the body of an answer is longer than its reader accepts."""
 
 
 class AnswerSource(Protocol):
     """The connection that an answer comes on."""
 
     def note_wait(self) -> None:
-        """Record that the next part is waited for from now on."""
+        """Record that the caller waits for the next part from now on."""
         ...
 
     def read_on(self) -> None:
@@ -34,12 +34,12 @@ class AnswerSource(Protocol):
         ...
 
     def cut(self, reason: str) -> None:
-        """End it."""
+        """Close the connection."""
         ...
 
 
 class Answer:
-    """An answer, of which the body may still be on its way."""
+    """An answer whose body may still be arriving."""
 
     def __init__(self, source: AnswerSource, loop: asyncio.AbstractEventLoop) -> None:
         """Wait for all of it."""
@@ -47,15 +47,15 @@ class Answer:
         self.status_code = 0
         """0 until the whole head is there."""
         self.headers: list[tuple[bytes, bytes]] = []
-        """As they came."""
+        """In the order received."""
         self.is_complete = False
-        """Whether all of it has come."""
+        """Whether all of it has arrived."""
         self.is_unframed = False
-        """Whether it does not say how long it is, and so is broken once its body has come."""
+        """Whether it has no length, and so is broken once its body has arrived."""
         self.is_late = False
-        """Whether it was cut because it did not come in time."""
+        """Whether it was cut because it did not arrive in time."""
         self.held_bytes = 0
-        """How much of the body has come, and was not taken."""
+        """Bytes of the body that have arrived but were not taken."""
         self._source: AnswerSource | None = source
         self._parts: list[bytes] = []
         self._fields: dict[bytes, bytes] | None = None
@@ -75,16 +75,16 @@ class Answer:
 
     @property
     def has_waiter(self) -> bool:
-        """Whether somebody waits for more."""
+        """Whether a reader waits for more."""
         return self._waiter is not None
 
     @property
     def is_read(self) -> bool:
-        """Whether all of it has come and was taken."""
+        """Whether all of it has arrived and was taken."""
         return self.is_complete and not self._parts
 
     def aiter_raw(self) -> AsyncIterator[bytes]:
-        """Return the body in parts, as they come; the next one may raise `BrokenAnswer`."""
+        """Return the body in parts, as they arrive; the next one may raise `BrokenAnswer`."""
         return self
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -103,7 +103,7 @@ class Answer:
         return part
 
     def take_all(self) -> bytes:
-        """Return what has come of the body and was not taken."""
+        """Return the bytes of the body that have arrived but were not taken."""
         part = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts, self.held_bytes = [], 0
         return part
@@ -114,7 +114,7 @@ class Answer:
             self._source.cut("the answer was given up")
 
     async def changed(self) -> None:
-        """Return when more has come, or more of the request can be sent. Raises `BrokenAnswer`."""
+        """Wait until more has arrived, or more can be sent. Raises `BrokenAnswer`."""
         if self._broken_by is None:
             self._waiter = self._loop.create_future()
             if self._source is not None:
@@ -123,26 +123,26 @@ class Answer:
         if self._broken_by is not None and not self._parts:
             raise (LateAnswer if self.is_late else BrokenAnswer)(self._broken_by)
 
-    # What its connection tells.
+    # Called by its connection.
 
     def forget_head(self) -> None:
-        """Wait for another head: that one only said that it is to come."""
+        """Wait for another head: this one was informational (1xx)."""
         self.headers, self._fields = [], None
 
     def take(self, part: bytes) -> None:
-        """Take in a part of the body."""
+        """Append a part of the body."""
         self._parts.append(part)
         self.held_bytes += len(part)
 
     def end(self, broken_by: str | None) -> None:
-        """Take note that no more comes: it is complete (None), or why it is not."""
+        """Record the end: the answer is complete (None), or why it is not."""
         self.is_complete = broken_by is None
         self._broken_by = broken_by
         self._source = None
         self.wake()
 
     def wake(self) -> None:
-        """Have whoever waits look again."""
+        """Wake the reader, so that it looks again."""
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)

@@ -10,11 +10,11 @@ _PART_BYTES_MAX = 1024 * 1024
 
 
 class UnknownCoding(ValueError):
-    """Raised for a body in another coding than was asked for."""
+    """Raised for a body in another coding than the one requested."""
 
 
 def parts_of(answer: Answer) -> AsyncIterator[bytes]:
-    """Return the body in parts; the next one may raise as of `Answer`, and `zlib.error`.
+    """Return the body in parts; reading one may raise as `Answer` does, and `zlib.error`.
 
     Raises `UnknownCoding`.
     """
@@ -27,7 +27,7 @@ def parts_of(answer: Answer) -> AsyncIterator[bytes]:
 
 
 async def whole_of(answer: Answer, bytes_max: int) -> bytes:
-    """Return the body. Raises as `parts_of`, and cuts it off and raises `TooLong`."""
+    """Return the body. Raises as `parts_of`; a longer body is cut off, with `TooLong`."""
     if answer.is_complete and answer.held_bytes <= bytes_max and not _is_coded(answer):
         return answer.take_all()
     parts: list[bytes] = []

@@ -1,12 +1,13 @@
 """One connection to another server: requests are written to it, and their answers read.
 
-An answer that is not exactly as long as it announces is broken, and so is one that announces
-nothing, because its end cannot be told from a cut. What comes behind an answer, or besides its body
-without an end, ends the connection.
+An answer that is not exactly as long as it announces is broken, and so is one that announces no
+length, because its end cannot be distinguished from a cut. Bytes after an answer, or too many that
+are not part of its body, close the connection.
 
-A request may say how patient it is. With `Patience` for a whole answer, each stretch of `within_s`
-has to bring `bytes_min` of the request or of the answer on their way, so that a byte a second does
-not keep the caller; for one that comes in parts, each part that is waited for has that time.
+A request may say how long it waits. With `Patience` for a whole answer, at least `bytes_min` bytes
+of the request or of the answer must move in each period of `within_s`, so that a server that sends
+a byte a second does not hold the caller. For an answer in parts, the limit applies to each part
+that the caller waits for.
 """
 
 import asyncio
@@ -20,19 +21,19 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from tms.outgoing.answer import Answer, BrokenAnswer, reason_of
 
 BESIDES_BYTES_MAX = 64 * 1024
-"""The most bytes of an answer that are none of its body, in a row: its head, to begin with."""
+"""The most bytes of an answer in a row that are not part of its body: the head, for example."""
 CLOSED = "the server closed the connection"
 UNFRAMED = "the answer is not valid: it does not say how long it is"
 PROGRESS_BYTES = 64 * 1024
 
 _HELD_BYTES_MAX = 64 * 1024
-_SLOW = f"less than {PROGRESS_BYTES} bytes of it came in time"
+_SLOW = f"less than {PROGRESS_BYTES} bytes of it arrived in time"
 _FINAL = 200
 _WITHOUT_BODY = (204, 304)
 
 
 OnWrite = Callable[[bool], object]
-"""Is told before a part of a request is written, with whether that is the last one."""
+"""Called before a part of a request is written, with whether it is the last one."""
 
 
 class Patience(NamedTuple):
@@ -40,22 +41,22 @@ class Patience(NamedTuple):
 
     within_s: float
     bytes_min: int = PROGRESS_BYTES
-    """0: the answer comes in parts, each of which may take `within_s` from when it is asked for."""
+    """0 if the answer comes in parts, each of which may take `within_s` from its request on."""
 
 
 class Pool(Protocol):
-    """Where connections belong."""
+    """The owner of connections."""
 
     loop: asyncio.AbstractEventLoop
     takes_unframed: bool
-    """Whether the body of an answer without a length is given before it is known to be broken."""
+    """Whether the body of an answer without a length is passed on, though it ends as broken."""
 
     def give_back(self, connection: "UpstreamConnection") -> None:
         """Keep a connection for the next request."""
         ...
 
     def left(self, connection: "UpstreamConnection") -> None:
-        """Count a connection out: it is not used any more."""
+        """Remove a connection that is no longer used."""
         ...
 
 
@@ -66,29 +67,29 @@ class UpstreamConnection(asyncio.Protocol):
     _parser: HttpResponseParser | None
 
     def __init__(self, pool: Pool) -> None:
-        """Belong to a pool."""
+        """Create a connection that `pool` owns."""
         self._pool = pool
         self._answer: Answer | None = None
         self._is_head = False
         self._is_sent = False
         self._is_kept = False
         self._is_ended = False
-        """Whether the parser has come to the end of the answer."""
+        """Whether the parser has reached the end of the answer."""
         self._besides = 0
         self._is_read_paused = False
         self.is_write_paused = False
         self.is_lost = False
-        """Whether it is of no use any more."""
+        """Whether it can no longer be used."""
         self._readable: select.poll | None = None
         self._patience: Patience | None = None
         self._until_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._arrived = self._unsent = 0
-        """Bytes received in the present stretch of time, and not yet sent at its beginning."""
+        """Bytes received in the current period, and bytes not yet sent when it began."""
         self.idle_since_s: float | None = None
         """None while there is a request."""
         self.on_write: OnWrite | None = None
-        """Is told of what is written of the present request."""
+        """Called before each part of the current request is written."""
 
     @property
     def is_closing(self) -> bool:
@@ -104,7 +105,7 @@ class UpstreamConnection(asyncio.Protocol):
             return False
 
     def begin(self, method: str, patience: Patience | None = None) -> Answer:
-        """Begin with a request, of which nothing was written."""
+        """Begin a request; nothing of it has been written."""
         self._is_head = method == "HEAD"
         self._is_sent = self._is_ended = False
         self._besides = self._arrived = self._unsent = 0
@@ -115,7 +116,7 @@ class UpstreamConnection(asyncio.Protocol):
         return self._answer
 
     def _allow(self, patience: Patience) -> None:
-        """Let the present stretch of time begin."""
+        """Begin a period in which the answer must make progress."""
         self._until_s = until_s = self._pool.loop.time() + patience.within_s
         if self._timer is None or self._timer.when() > until_s:
             if self._timer is not None:
@@ -123,7 +124,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._timer = self._pool.loop.call_at(until_s, self._look)
 
     def note_wait(self) -> None:
-        """Record that the next part of the answer is waited for from now on."""
+        """Record that the caller waits for the next part of the answer from now on."""
         if self._patience is not None and not self._patience.bytes_min:
             self._allow(self._patience)
 
@@ -144,7 +145,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._allow(patience)
         else:
             answer.is_late = True
-            silent = f"nothing of the answer came within {patience.within_s:g} s"
+            silent = f"nothing of the answer arrived within {patience.within_s:g} s"
             self.cut(_SLOW if self._arrived else silent)
 
     def write(self, data: bytes, *, is_last: bool) -> None:
@@ -164,7 +165,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def cut(self, reason: str) -> None:
-        """End it, and break off what was not answered."""
+        """Close it; a request without its whole answer fails."""
         if not self.is_lost:
             self._leave(reason)
             with suppress(Exception):  # whatever it is, the connection is given up
@@ -173,7 +174,7 @@ class UpstreamConnection(asyncio.Protocol):
     def _leave(self, reason: str) -> None:
         self.is_lost = True
         self._pool.left(self)
-        self._parser = self.on_write = None  # which know the connection, and the request
+        self._parser = self.on_write = None  # they refer to the connection, and to the request
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -181,10 +182,10 @@ class UpstreamConnection(asyncio.Protocol):
         if answer is not None:
             answer.end(reason)
 
-    # What the transport tells.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be ready for a request."""
+        """Prepare for requests."""
         self._transport = cast("asyncio.Transport", transport)
         self._parser = HttpResponseParser(self)
         socket = transport.get_extra_info("socket")
@@ -193,27 +194,27 @@ class UpstreamConnection(asyncio.Protocol):
             self._readable.register(socket, select.POLLIN)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Break off what was not answered."""
+        """Fail a request without its whole answer."""
         if not self.is_lost:
             is_unframed = self._answer is not None and self._answer.is_unframed
             closed = UNFRAMED if is_unframed else CLOSED
             self._leave(closed if exc is None else reason_of(exc))
 
     def pause_writing(self) -> None:
-        """Have the request wait."""
+        """Make the request wait."""
         self.is_write_paused = True
 
     def resume_writing(self) -> None:
-        """Let the request go on."""
+        """Let the request continue."""
         self.is_write_paused = False
         if self._answer is not None:
             self._answer.wake()
 
     def data_received(self, data: bytes) -> None:
-        """Take in what has come."""
+        """Parse the bytes received."""
         answer = self._answer
         if answer is None or self._parser is None:
-            self.cut("it answers though nobody has asked")
+            self.cut("it sent data without a request")
             return
         self._besides += len(data)
         self._arrived += len(data)
@@ -233,28 +234,28 @@ class UpstreamConnection(asyncio.Protocol):
         elif broken_by is not None:
             self.cut(broken_by)
         elif self._besides > BESIDES_BYTES_MAX:
-            self.cut(f"the answer has over {BESIDES_BYTES_MAX} bytes besides its body")
+            self.cut(f"the answer has over {BESIDES_BYTES_MAX} bytes that are not part of its body")
         elif answer.status_code:
             if answer.held_bytes > _HELD_BYTES_MAX and not self._is_read_paused:
                 self._is_read_paused = True
                 self._transport.pause_reading()
             answer.wake()
 
-    # What the parser tells. What is raised there ends its work.
+    # Called by the parser. An exception there stops it.
 
     def on_message_begin(self) -> None:
-        """Take nothing behind the answer."""
+        """Accept nothing after the answer."""
         if self._is_ended:
-            raise BrokenAnswer("something comes behind it")
+            raise BrokenAnswer("bytes follow it")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take in a header. Those behind the body are left out."""
+        """Store a header. Trailers, after the body, are ignored."""
         answer = self._answer
         if answer is not None and not answer.status_code:
             answer.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Take in the head, unless it only says that another is to come."""
+        """Store the head, unless it is an informational one (1xx)."""
         answer, parser = self._answer, self._parser
         assert answer is not None
         assert parser is not None
@@ -272,17 +273,17 @@ class UpstreamConnection(asyncio.Protocol):
         answer.status_code = status
         self._besides = 0
         self._is_ended = is_without_body
-        # Of an answer to HEAD the parser waits for the body.
+        # The parser would wait for a body after an answer to HEAD.
         self._is_kept = not self._is_head and parser.should_keep_alive()
 
     def on_body(self, part: bytes) -> None:
-        """Take in a part of the body."""
+        """Append a part of the body."""
         if self._is_ended or self._answer is None:
             raise BrokenAnswer("it has a body, which it must not have")
         self._besides = 0
         self._answer.take(part)
 
     def on_message_complete(self) -> None:
-        """Take note of the end, unless it is that of a head before the answer."""
+        """Record the end, unless it is that of an informational head (1xx)."""
         if self._answer is not None and self._answer.status_code:
             self._is_ended = True

@@ -1,9 +1,9 @@
 """The proxy by which a server is reached, as the environment names it.
 
-HTTP_PROXY and HTTPS_PROXY are of one scheme, ALL_PROXY of both; names in lower case come first.
-NO_PROXY excludes hosts, each with or without a port: a name with all below it, `.NAME` only what is
-below it, an address, or `*` for all. Whether a server may be reached by a proxy at all is for the
-caller to say.
+HTTP_PROXY and HTTPS_PROXY apply to one scheme, ALL_PROXY to both; names in lower case take
+precedence. NO_PROXY excludes hosts, each with or without a port: a name with its subdomains,
+`.NAME` for the subdomains only, an address, or `*` for all. The caller decides whether a server may
+be reached by a proxy at all.
 """
 
 import os
@@ -25,12 +25,12 @@ def proxy_of(url: Url) -> Url | None:
 def _variable(name: str) -> str:
     value = os.environ.get(name)
     if value is None and not (name == "http_proxy" and "REQUEST_METHOD" in os.environ):
-        value = os.environ.get(name.upper())  # which in CGI is a header of the caller's
+        value = os.environ.get(name.upper())  # in CGI, that is a header from the caller
     return (value or "").strip()
 
 
 def _excludes(entry: str, url: Url) -> bool:
-    """Whether an entry of NO_PROXY is for a URL."""
+    """Whether an entry of NO_PROXY covers a URL."""
     entry = entry.lower().rpartition("://")[2]
     if entry in ("", "*"):
         return entry == "*"

@@ -1,4 +1,4 @@
-"""A tunnel through a proxy to one server (CONNECT), within which TLS is spoken."""
+"""A tunnel through a proxy to one server (CONNECT), to carry TLS."""
 
 import asyncio
 from typing import cast
@@ -10,7 +10,7 @@ _END = b"\r\n\r\n"
 
 
 class Tunnel(asyncio.Protocol):
-    """A connection to a proxy, until it leads to the server."""
+    """A connection to a proxy, until the tunnel is open."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._transport: asyncio.Transport | None = None
@@ -18,7 +18,7 @@ class Tunnel(asyncio.Protocol):
         self._answered: asyncio.Future[None] = loop.create_future()
 
     async def lead_to(self, url: Url, authorization: bytes) -> None:
-        """Ask the proxy for the way to a server. Raises `ConnectionError` if it refuses."""
+        """Ask the proxy for a tunnel to a server. Raises `ConnectionError` if it refuses."""
         host = f"[{url.host}]" if ":" in url.host else url.host
         place = f"{host}:{url.port}".encode("ascii")
         fields = b"proxy-authorization: %s\r\n" % authorization if authorization else b""
@@ -33,17 +33,17 @@ class Tunnel(asyncio.Protocol):
             raise ConnectionError("the proxy sends more than its answer")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Be ready to ask."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take in the head of the answer; after a success it has no body."""
+        """Parse the head of the answer; a success has no body."""
         self._head += data
         if _END in self._head or len(self._head) > _HEAD_BYTES_MAX:
             self._answer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let nobody wait any longer."""
+        """Wake the waiter: no answer will arrive."""
         del exc
         self._answer()
 

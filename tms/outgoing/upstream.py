@@ -1,14 +1,14 @@
 """The connections to one other server, by HTTP/1.1.
 
-Connections are kept, and each has one request at a time. Both bodies are streamed, and who does not
-take more of one has the other side wait.
+Connections are kept, and each has one request at a time. Both bodies are streamed, and the slower
+side holds back the faster one.
 
-`NotSent` says that nothing was sent. After any other error it is not known whether the request was
-carried out, and it is never sent again. So a kept connection is left alone if anything arrived on
-it while it was idle, its end above all. Redirects are answers as others are.
+`NotSent` says that nothing was sent. After any other error the request may have been carried out,
+and it is never sent again. So a kept connection is not reused if anything arrived on it while it
+was idle, such as its end. Redirects are answers like any other.
 
-A server may be reached by a proxy: over TLS through a tunnel, of which the proxy sees the host
-alone; otherwise the proxy is asked for the whole URL. Used on the event loop's thread alone.
+A server may be reached by a proxy: over TLS through a tunnel, so that the proxy sees only the host;
+otherwise the proxy is sent the whole URL. Used only on the event loop's thread.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from tms.outgoing.tunnel import Tunnel
 from tms.outgoing.url import Url, parse_url
 
 CONNECTIONS_MAX = 1000
-"""If there are so many, requests wait for one of them."""
+"""Further requests wait for one of this number of connections."""
 CONNECT_S_MAX = 5.0
 _NEXT_ADDRESS_S = 0.25
 IDLE_S_MAX = 4.0
-"""An idle connection is given up long before the other server does so."""
+"""An idle connection is closed long before the other server would close it."""
 
 
 class NotSent(Exception):
-    """Raised where there is no connection: nothing was sent."""
+    """Raised if there is no connection: nothing was sent."""
 
 
 class Upstream:
-    """The way to one server."""
+    """The connections to one server."""
 
     def __init__(
         self,
@@ -46,10 +46,11 @@ class Upstream:
         connections_max: float | None = None,
         takes_unframed: bool = False,
     ) -> None:
-        """Connect to `address`, a URL, as requests need it. Raises `InvalidUrl`.
+        """Connect to the URL `address` when a request needs it. Raises `InvalidUrl`.
 
-        One at https:// is trusted by `tls`; None: by the machine's own certificates. At most
-        `connections_max` requests are under way at a time, None is `CONNECTIONS_MAX`.
+        An https:// server is checked against the certificates of `tls`, by default the machine's
+        own. At most `connections_max` requests are in progress at a time; None means
+        `CONNECTIONS_MAX`.
         """
         self._url = url = parse_url(address)
         self._tls = (tls or ssl.create_default_context()) if url.is_secured else None
@@ -63,15 +64,15 @@ class Upstream:
             if proxy.basic:
                 self._host_line += b"proxy-authorization: %s\r\n" % proxy.basic
         self.path = url.path.rstrip("/").encode("ascii")
-        """The path of the address, below which the other server is."""
+        """The path of the address, which precedes the path of each request."""
         self.authorization = b"authorization: %s\r\n" % url.basic if url.userinfo else b""
-        """The line of a head with the user and the password of the address, if it has them."""
+        """The header line with the user and the password of the address, if it has them."""
         self.is_closed = False
         self.loop = asyncio.get_running_loop()
         self._open: set[UpstreamConnection] = set()
         self._connecting = 0
         self._idle: list[UpstreamConnection] = []
-        """The one that was used last is the last one."""
+        """The last one is the one used most recently."""
         self._waiting: deque[asyncio.Future[UpstreamConnection | None]] = deque()
         """Requests that wait for a connection, or for room for one (None)."""
         self._sweeping: asyncio.TimerHandle | None = None
@@ -87,12 +88,12 @@ class Upstream:
         on_write: OnWrite | None = None,
         patience: Patience | None = None,
     ) -> Answer:
-        """Send a request; return its answer once the head of that is there.
+        """Send a request; return its answer once its head has arrived.
 
-        `fields` are the lines of the head without Host; `is_counted` says whether Content-Length is
-        among them. A streamed body without it is sent in chunks. If the answer begins before the
-        end of the body, the rest is not sent. `on_write` is told before each part of it is written.
-        Raises `NotSent`, `BrokenAnswer`, and what `body` raises.
+        `fields` are the header lines except Host; `is_counted` says whether they include
+        Content-Length. A streamed body without it is sent in chunks. If the answer begins before
+        the end of the body, the rest is not sent. `on_write` is called before each part of the
+        request is written. Raises `NotSent`, `BrokenAnswer`, and what `body` raises.
         """
         before = self._before_target
         head = b"%s %s%s%s%s" % (method.encode(), before, target, self._host_line, fields)
@@ -121,12 +122,12 @@ class Upstream:
         return answer
 
     def close(self) -> None:
-        """Cut all connections. What was not answered is broken off."""
+        """Close all connections. Requests without their whole answer fail."""
         self.is_closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
         for connection in list(self._open):
-            connection.cut("the way to the other server was given up")
+            connection.cut("the connections to the server were closed")
 
     def _take_idle(self) -> UpstreamConnection | None:
         while self._idle:
@@ -167,7 +168,7 @@ class Upstream:
         return made
 
     def _return(self, given: UpstreamConnection | None) -> None:
-        """Take back what somebody waited for who waits no more."""
+        """Take back a connection whose waiter has stopped waiting."""
         if given is None:
             self._give_on(None)
         elif not given.is_lost:
@@ -175,14 +176,14 @@ class Upstream:
 
     async def _connected(self) -> UpstreamConnection:
         if self.is_closed:
-            raise NotSent("the way to the other server was given up")
+            raise NotSent("the connections to the server were closed")
         made = UpstreamConnection(self)
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
                 await self._connect(made)
         except TimeoutError:
             raise NotSent(f"no connection within {CONNECT_S_MAX:g} s") from None
-        except Exception as error:  # whatever it is, there is no connection
+        except Exception as error:  # whatever it is, no connection was made
             raise NotSent(reason_of(error)) from error
         if self.is_closed or made.is_closing:
             made.cut("")
@@ -219,16 +220,18 @@ class Upstream:
     ) -> asyncio.Transport:
         tried: dict[str, Any] = {}
         if to.has_name and isinstance(self.loop, asyncio.BaseEventLoop):
-            tried["happy_eyeballs_delay"] = _NEXT_ADDRESS_S  # uvloop tries one after the other
+            tried["happy_eyeballs_delay"] = (
+                _NEXT_ADDRESS_S  # uvloop tries addresses one after the other
+            )
         transport, _ = await self.loop.create_connection(
             protocol, to.host, to.port, ssl=tls, server_hostname=name, **tried
         )
         return transport
 
-    # What connections tell.
+    # Called by connections.
 
     def give_back(self, connection: UpstreamConnection) -> None:
-        """Give a connection to who waits for one, or keep it for the next request."""
+        """Give a connection to the first waiter, or keep it for the next request."""
         if self._waiting and self._give_on(connection):
             return
         connection.idle_since_s = self.loop.time()
@@ -237,7 +240,7 @@ class Upstream:
             self._sweeping = self.loop.call_later(IDLE_S_MAX, self._sweep)
 
     def left(self, connection: UpstreamConnection) -> None:
-        """Count a connection out: it is not used any more."""
+        """Remove a connection that is no longer used."""
         if connection not in self._open:
             return
         self._open.remove(connection)
@@ -246,7 +249,7 @@ class Upstream:
         self._give_on(None)
 
     def _give_on(self, connection: UpstreamConnection | None) -> bool:
-        """Give who waits first a connection, or leave to make one; return whether anybody waits."""
+        """Give the first waiter a connection, or (None) room for one; return whether any waited."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():
@@ -255,7 +258,7 @@ class Upstream:
         return False
 
     def _sweep(self) -> None:
-        """Give up those that are idle for long."""
+        """Close connections that have been idle for long."""
         self._sweeping = None
         before_s = self.loop.time() - IDLE_S_MAX
         while self._idle:
@@ -273,7 +276,7 @@ async def _send_rest(
     *,
     is_counted: bool,
 ) -> None:
-    """Send what comes behind the first part of a body, until there is an answer."""
+    """Send the rest of a body after its first part, until an answer begins."""
     async for part in rest:
         while connection.is_write_paused and not answer.status_code:
             await answer.changed()

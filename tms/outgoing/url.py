@@ -1,8 +1,8 @@
-"""URLs of http and https, read strictly: what is not certainly one place is not valid.
+"""URLs of http and https, parsed strictly: a URL that could mean two places is not valid.
 
-A host is in lower case, a name in other letters than ASCII as IDNA has it, and an IPv6 address
-without brackets. One that ends in a number is an IPv4 address of four numbers: resolvers take
-`0x7f.1` and `127.1` for this machine. A port that a scheme has anyway is left out.
+A host is in lower case, a name with letters outside ASCII is in its IDNA form, and an IPv6 address
+has no brackets. A host that ends in a number must be an IPv4 address of four numbers, because
+resolvers take `0x7f.1` and `127.1` for this machine. A scheme's default port is omitted.
 """
 
 import re
@@ -37,9 +37,9 @@ class Url:
 
     scheme: str
     userinfo: str
-    """As it stands before the @, percent-encoded."""
+    """The part before the @, percent-encoded."""
     host: str
-    """An IPv6 address with its zone, if any, behind a %."""
+    """An IPv6 address has its zone, if any, after a %."""
     port: int
     path: str
     """Percent-encoded, empty or beginning with /."""
@@ -48,7 +48,7 @@ class Url:
 
     @property
     def netloc(self) -> str:
-        """The host and the port as requests name them: no port that the scheme has anyway."""
+        """The host and the port as requests name them, without the scheme's default port."""
         host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -77,7 +77,7 @@ class Url:
         return b"Basic " + b64encode(unquote_to_bytes(user) + b":" + unquote_to_bytes(password))
 
     def without_user(self) -> "Url":
-        """Return the same place, by which those of one place are equal."""
+        """Return the URL without its user; URLs of one place are then equal."""
         return replace(self, userinfo="", path=self.path.rstrip("/"))
 
     def __str__(self) -> str:
@@ -147,7 +147,7 @@ def _host(text: str) -> str:
 def _in_ascii(name: str) -> str:
     try:
         host = name.encode("idna")
-        is_same = host.decode("idna") == name  # else versions of IDNA make two names of it
+        is_same = host.decode("idna") == name  # otherwise versions of IDNA disagree on the name
     except UnicodeError:
         raise InvalidUrl("it has a host with characters that hosts do not have") from None
     if not is_same:

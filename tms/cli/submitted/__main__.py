@@ -1,8 +1,8 @@
-"""`tms spark` as the program that `spark-submit` takes.
+"""`tms spark` as a program for `spark-submit`.
 
     spark-submit --master spark://HOST:PORT $(python -m tms.cli.submitted) archive FOLDER orders
 
-Run by itself it prints where it is, as there.
+Run without `spark-submit`, it prints its own path, as in that line.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from tms.cli.main import app
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Set in the environment where spark-submit started this process."""
+"""Set in the environment if spark-submit started this process."""
 
 if __name__ == "__main__":
     if SUBMITTED in os.environ:

@@ -1,4 +1,4 @@
-"""A group of a topic, for asyncio: many members share its messages.
+"""A group of a topic, for asyncio: its members share the topic's messages.
 
 `tms.client.groups.group` is made from it.
 """
@@ -55,14 +55,14 @@ from tms.core.values.topic import TopicId
 _log = logging.getLogger("tms.client")
 
 Place = Start | SeekTo | Literal["start", "end"]
-"""A place in a topic: behind a message, at a publish time, or an end."""
+"""A place in a topic: after a message, at a publish time, or at an end."""
 Participants = Callable[[], Iterable[TransactionAware]]
 F = TypeVar("F", bound=Callable[..., Any])
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
 def shows_options(method: F) -> F:
-    """Show the options of a group with their defaults where `method` takes `**options`."""
+    """Show a group's options with their defaults in place of the `**options` of `method`."""
     shown = inspect.signature(method)
     named = [
         inspect.Parameter(name, KEYWORD_ONLY, default=getattr(DEFAULTS, name), annotation=kind)
@@ -76,7 +76,7 @@ def shows_options(method: F) -> F:
 class AsyncTopicGroup:
     """A group, whether it exists or not. Made by `AsyncTopic.group`.
 
-    Any number of tasks may use it at once. Besides the errors named, each method may raise
+    Any number of tasks may use it at once. In addition to the errors named, each method may raise
     `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsSingle`, `Unavailable`, `InternalError`,
     and those that change something `OutcomeUnknown`.
     """
@@ -88,13 +88,13 @@ class AsyncTopicGroup:
         name: str,
         begin: Callable[..., AsyncTransactionContext],
     ) -> None:
-        """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
+        """Store its name; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
         self._parts = parts
         self._services = parts.services
         self._topic_id = topic_id
         self._name = check_subscription_name(name)
         self.begin = begin
-        """Makes a transaction of its client."""
+        """Makes a transaction of the group's client."""
         self.transactions = parts.services.transactions
         """All transactions of the server or store."""
 
@@ -116,25 +116,25 @@ class AsyncTopicGroup:
         exist_ok: bool = False,
         **options: Unpack[GroupOptions],
     ) -> Group:
-        """Create the group, and return it, or the one that exists, as it is.
+        """Create the group and return it; return an existing group unchanged.
 
-        So programs may create it whenever they start, also after somebody has paused or changed it:
-        settings that differ are logged, and change by `set` alone.
+        So programs may create it each time they start, even if an operator has paused or changed
+        it: settings that differ are logged, and only `set` changes them.
 
-        With `exist_ok` a program needs no right to create it if it exists: to `take` is enough. If
-        one of the options that you give differs, `SubscriptionExists` says which. Options that you
-        do not give, and `after`, may be anything.
+        With `exist_ok`, a program needs no right to create a group that exists: the right to `take`
+        is enough. If one of the options that you give differs, `SubscriptionExists` says which.
+        Options that you do not give, and `after`, are not compared.
 
-        With the order `key` the messages of one key are given one after another. It begins behind
-        the message `after`, at a publish time, or by default at the oldest message. The options are
-        the other settings of `GroupSettings`. Raises `SubscriptionExists` if one of another order,
-        or a position, has the name; `InvalidRequest` (invalid_group), `TooLarge`
-        (too_many_subscriptions), `TransactionsElsewhere`.
+        With the order `key`, the messages of one key are delivered one after another. The group
+        begins after the message `after`, at a publish time, or by default at the oldest message.
+        The options are the other settings of `GroupSettings`. Raises `SubscriptionExists` if a
+        group with another order, or a position, has the name; `InvalidRequest` (invalid_group),
+        `TooLarge` (too_many_subscriptions), `TransactionsElsewhere`.
         """
         settings = GroupSettings(_order_of(order), **options)
         if exist_ok:
             try:
-                return self._as_asked(await self.show(), {"order": settings.order, **options})
+                return self._check_options(await self.show(), {"order": settings.order, **options})
             except SubscriptionNotFound:
                 pass
         group = await self._services.groups.create_group(
@@ -152,11 +152,11 @@ class AsyncTopicGroup:
             )
         return group
 
-    def _as_asked(self, group: Group, asked: Mapping[str, Any]) -> Group:
+    def _check_options(self, group: Group, options: Mapping[str, Any]) -> Group:
         found = asdict(group.settings)
         differ = [
             f"{name} is {found[name]}, not {value}"
-            for name, value in asked.items()
+            for name, value in options.items()
             if found[name] != value
         ]
         if differ:
@@ -166,13 +166,13 @@ class AsyncTopicGroup:
         return group
 
     async def show(self) -> Group:
-        """Return its settings, and where it stands."""
+        """Return its settings and its progress."""
         return await self._services.groups.group(self._topic_id, self._name)
 
     async def set(
         self, *, expected_version: int | None = None, **changes: Unpack[GroupOptions]
     ) -> Group:
-        """Change some settings, any but the order; return the group.
+        """Change some settings, but not the order; return the group.
 
         Raises `InvalidRequest` (invalid_group), `SubscriptionMoved` if it does not have the
         expected version.
@@ -186,13 +186,13 @@ class AsyncTopicGroup:
         await self._services.groups.delete_group(self._topic_id, self._name)
 
     async def members(self) -> list[GroupMember]:
-        """Return who holds messages, or was seen of late, by name."""
+        """Return the members that hold messages, or were seen recently, by name."""
         return list(await self._services.groups.members(self._topic_id, self._name))
 
     async def open(
         self, *, after: WhichMessage | None = None, limit: int = 100
     ) -> list[OpenMessage]:
-        """Return open messages behind `after`: who has them, and how often they failed."""
+        """Return open messages after `after`: their members, and how often they failed."""
         behind = None if after is None else id_of(after)
         return list(
             await self._services.groups.open_messages(
@@ -201,14 +201,14 @@ class AsyncTopicGroup:
         )
 
     async def seek(self, to: Place) -> Group:
-        """Drop all that is open, and go on behind a message, at a publish time, or at an end.
+        """Drop all open messages; continue after a message, at a publish time, or at an end.
 
-        Acks of what was taken before are refused. Returns the group.
+        Acks of messages taken earlier are refused. Returns the group.
         """
         return await self._services.groups.seek(self._topic_id, self._name, _position_of(to))
 
     async def skip(self, messages: Iterable[WhichMessage]) -> int:
-        """Settle open messages, whoever has them; return how many were open.
+        """Settle open messages, whichever member has them; return how many were open.
 
         Raises `InvalidRequest` (invalid_group, invalid_message_id), as do the methods below.
         """
@@ -224,8 +224,8 @@ class AsyncTopicGroup:
     ) -> int:
         """Take leased messages back from their members; return how many.
 
-        These are `messages`, and all that a `member` holds. Others get them at once, and no attempt
-        is counted, unless they `failed`.
+        These are `messages`, and all that `member` holds. Other members get them at once, and no
+        attempt is counted unless `failed` is true.
         """
         ids = [id_of(each) for each in messages]
         return await self._services.groups.take_back(
@@ -237,7 +237,7 @@ class AsyncTopicGroup:
     ) -> DeadLetters:
         """Return dead letters that were neither redriven nor dropped, the oldest first.
 
-        At most `limit` of them, behind `after`. If `next` is not None, go on behind that.
+        At most `limit` of them, after `after`. If `next` is not None, pass it as the next `after`.
         """
         behind = None if after is None else id_of(after)
         return await self._services.groups.dead_letters(
@@ -251,11 +251,11 @@ class AsyncTopicGroup:
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
-        """Give the messages of dead letters to this group again, from the first attempt.
+        """Deliver the messages of dead letters to this group again, from the first attempt.
 
-        These are `letters`, or the oldest `limit`, at most 1,000. With `publish` they are published
-        to the topic anew, for all its readers. `expired` has the dead letters whose messages have
-        expired in the topic; these stay.
+        These are `letters`, or the oldest `limit`, at most 1,000. With `publish`, they are
+        published to the topic again, for all its readers. `expired` has the dead letters whose
+        messages have expired in the topic; these stay on the list.
         """
         ids = None if letters is None else [id_of(each) for each in letters]
         return await self._services.groups.redrive(
@@ -263,7 +263,7 @@ class AsyncTopicGroup:
         )
 
     async def drop_dead_letters(self, letters: Iterable[WhichMessage]) -> int:
-        """Take dead letters off the list; return how many were there."""
+        """Remove dead letters from the list; return how many were on it."""
         ids = [id_of(each) for each in letters]
         return await self._services.groups.drop_dead_letters(self._topic_id, self._name, ids)
 
@@ -274,18 +274,18 @@ class AsyncTopicGroup:
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
     ) -> AsyncMessages[AsyncGroupMessage]:
-        """Give messages for ever, each leased to this loop alone; wait where there are none.
+        """Iterate over messages without end, each leased to this loop; wait while there are none.
 
             async for message in group.take():
                 async with message:
                     …
 
         Up to `prefetch` messages are taken ahead; with 0, one is taken when the program asks for
-        the next one. The leases, by default as long as the group's
-        settings say, are extended as long as the loop runs, but not for a message that is held for
-        longer than `hold_s_max` seconds. When the loop ends, what was not given is given back. What
-        was given and not settled is given again to somebody when its lease ends, or at once when
-        the client is closed. While the server is away, this waits for it.
+        the next one. The leases, by default as long as the group's settings say, are extended while
+        the loop runs, except for a message that is held for longer than `hold_s_max` seconds. When
+        the loop ends, messages that you have not received are given back. Those that you received
+        and did not settle are delivered again when their leases expire, or at once when the client
+        is closed. While the server is unavailable, this waits for it.
         """
         runs = self.take_runs(prefetch=prefetch, lease_s=lease_s, hold_s_max=hold_s_max)
         return AsyncMessages(runs, self._parts.readers)
@@ -297,7 +297,7 @@ class AsyncTopicGroup:
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
     ) -> HalfRead:
-        """Give what `take` gives, each in a list: whether it is still held is asked as it goes."""
+        """Yield the messages of `take` in lists of one: each is still held when it is given."""
         settings = TakeSettings(prefetch, lease_s, hold_s_max)
         return HalfRead(Taking(partial(self.hold, settings)), is_endless=True)
 
@@ -309,14 +309,14 @@ class AsyncTopicGroup:
         lease_s: int | None = None,
         timeout_s: Duration | None = None,
     ) -> list[AsyncGroupMessage]:
-        """Take at most so many messages by one request; wait up to `wait_s` seconds for the first.
+        """Take at most `messages` by one request; wait up to `wait_s` seconds for the first.
 
-        Returns an empty list if there are none by then. For a framework that asks by itself; a loop
-        is better served by `take`. The leases, by default as long as the group's settings say, are
-        not extended: ask for as long as the work takes. Settle each message. What is not settled is
-        given again when its lease ends, or at once when the client is closed. Repeated while the
-        server is unavailable; `timeout_s`, as that of `AsyncTopic.publish`, includes the wait.
-        Raises `InvalidRequest` (invalid_group).
+        Returns an empty list if there are none by then. This is for frameworks that poll; a loop
+        should use `take`. The leases, by default as long as the group's settings say, are not
+        extended: request leases as long as the work takes. Settle each message. A message that is
+        not settled is delivered again when its lease expires, or at once when the client is closed.
+        Repeated while the server is unavailable; `timeout_s`, as in `AsyncTopic.publish`, includes
+        the wait. Raises `InvalidRequest` (invalid_group).
         """
         check_number("messages", messages, 1, TAKE_MESSAGES_MAX)
         settings = TakeSettings(messages, lease_s)
@@ -324,7 +324,7 @@ class AsyncTopicGroup:
             return await self._parts.takers.take_once(self._topic_id, self._name, settings, wait_s)
 
     async def hold(self, settings: TakeSettings) -> HeldMessages:
-        """Return a new member of the group, which has taken nothing yet."""
+        """Return a new member of the group, without messages."""
         order = (await self.show()).settings.order
         parts = self._parts
         held = HeldMessages(
@@ -345,7 +345,7 @@ class AsyncTopicGroup:
         lease_s: int | None = None,
         hold_s_max: float = HOLD_S_MAX,
     ) -> Callable[[Callable[..., Awaitable[Any]]], AsyncGroupWorker]:
-        """Make a worker of a function, which is then called with each message.
+        """Make a worker from a function, which is then called with each message.
 
             @billing.worker(concurrency=8, transaction=True)
             async def bill(message, tx):
@@ -353,25 +353,25 @@ class AsyncTopicGroup:
 
             await bill.run()
 
-        When the function returns, its message is acknowledged. If it raises, whatever that is, the
-        message is nacked, with the exception as the reason; `tms.Retry(delay_s=…)` says when it is
-        given again, and `tms.Reject(reason)` makes it a dead letter. `SystemExit` and
-        `KeyboardInterrupt` stop the worker too, and `run` raises them then. Up to `concurrency`
-        messages are worked on at a time, at most 500; with the order `key`, one of a key.
+        When the function returns, its message is acknowledged. If it raises anything, the message
+        is nacked, with the exception as the reason; `tms.Retry(delay_s=…)` says when it is
+        delivered again, and `tms.Reject(reason)` makes it a dead letter. `SystemExit` and
+        `KeyboardInterrupt` also stop the worker, and `run` then raises them. Up to `concurrency`
+        messages are processed at a time, at most 500; with the order `key`, one of each key.
 
         A call that takes longer than `timeout_s`, in seconds or as `"5m"`, is cancelled, and its
         message is nacked, with that as the reason.
 
-        With `transaction`, the function is called with a transaction too, which begins after the
-        message was taken and acknowledges it. The transaction may last `transaction_timeout_s`; by
-        default a little longer than `timeout_s`, else as long as the server lets transactions last.
-        If only `transaction_timeout_s` is given, it is the `timeout_s` of the call, too.
-        `participants` is called for each and returns those that take part.
+        With `transaction`, the function also gets a transaction, which begins after the message was
+        taken and acknowledges it. The transaction may last `transaction_timeout_s`; by default a
+        little longer than `timeout_s`, else as long as the server lets transactions last. If only
+        `transaction_timeout_s` is given, it is also the `timeout_s` of the call. `participants` is
+        called for each transaction and returns its participants.
 
-        SIGTERM stops `run`: it takes no more, waits `stop_s` seconds for what is worked on, and
-        gives the rest back. A second SIGTERM, a second later or more, ends that wait. `lease_s` and
-        `hold_s_max` are those of `take`. Raises `ValueError` and `InvalidRequest` for what cannot
-        be.
+        SIGTERM stops `run`: it takes no more messages, waits `stop_s` seconds for those in
+        progress, and gives the rest back. A second SIGTERM, a second later or more, ends that wait.
+        `lease_s` and `hold_s_max` are those of `take`. Raises `ValueError` and `InvalidRequest` for
+        invalid arguments.
         """
         limit = work_limit_of(timeout_s, transaction_timeout_s, transaction=transaction)
         begin = transactions_of(self.begin, limit, transaction=transaction)

@@ -1,7 +1,8 @@
-"""A message that a member of a group has taken, for asyncio: it is settled once.
+"""A message that a member of a group has taken, for asyncio; it is settled once.
 
-`tms.client.groups.group_message` is made from it. Whatever settles it is durable when it returns;
-the one exception is `ack(tx)`, which holds if and only if the transaction commits.
+`tms.client.groups.group_message` is made from it. A method that settles it has done so durably when
+it returns; the one exception is `ack(tx)`, which takes effect if and only if the transaction
+commits.
 """
 
 import asyncio
@@ -20,11 +21,11 @@ from tms.core.values.groups import CommitAcks, check_delay
 from tms.core.values.message import Message
 
 RELEASE_S_MAX = 5.0
-"""How long a program that ends waits until a message is given back."""
+"""How long a program that is ending waits for a message to be given back."""
 
 
 def _check_nack(delay_s: float | None, reason: str) -> None:
-    """Refuse what cannot be sent here, because others' acks go in the same request."""
+    """Refuse invalid values here, because the same request carries other messages' acks."""
     if not isinstance(delay_s, int | float | None):
         raise TypeError(f"delay_s is a number of seconds, not {type(delay_s).__name__}")
     if not isinstance(reason, str):
@@ -33,15 +34,15 @@ def _check_nack(delay_s: float | None, reason: str) -> None:
 
 
 class Retry(Exception):
-    """Raised by a worker's function to have its message given again, after `delay_s` seconds.
+    """Raised by a worker's function to get its message again, after `delay_s` seconds.
 
-    None is the back-off of the group's settings. The reason is kept by the server.
+    None means the back-off of the group's settings. The server keeps the reason.
     """
 
     def __init__(self, delay_s: float | None = None, reason: str = "") -> None:
-        """Ask for another attempt.
+        """Request another attempt.
 
-        Raises `InvalidRequest` for a delay that cannot be, and `TypeError`.
+        Raises `InvalidRequest` for an invalid delay, and `TypeError`.
         """
         _check_nack(delay_s, reason)
         super().__init__(delay_s, reason)
@@ -52,18 +53,18 @@ class Retry(Exception):
 class Reject(Exception):
     """Raised by a worker's function to make its message a dead letter, with a reason.
 
-    If the group has no topic of dead letters, it is an attempt that failed.
+    If the group has no topic of dead letters, it counts as a failed attempt.
     """
 
     def __init__(self, reason: str = "") -> None:
-        """Give the message up. Raises `TypeError`."""
+        """Give up the message. Raises `TypeError`."""
         _check_nack(None, reason)
         super().__init__(reason)
         self.reason = reason or "rejected"
 
 
 class Settling(Enum):
-    """Where a taken message stands, as its member knows it."""
+    """The state of a taken message, as its member knows it."""
 
     HELD = "is held"
     IN_COMMIT = "is acknowledged by a transaction that has not ended"
@@ -72,12 +73,12 @@ class Settling(Enum):
 
 
 UNSETTLED = (Settling.HELD, Settling.LOST)
-"""Where the function of a worker has not settled its message. If it is lost, the ack raises: the
-work on it must not be committed."""
+"""The states in which a worker's function has not settled its message. If it is lost, the ack
+raises, because the work on it must not be committed."""
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what is kept of an exception, whatever its `repr` does."""
+    """Return the text that is kept of an exception, even if its `repr` fails."""
     try:
         return repr(error)
     except BaseException:
@@ -85,8 +86,8 @@ def reason_of(error: BaseException) -> str:
 
 
 def _ends_program(error: BaseException) -> bool:
-    """Whether the body ended for a reason that is not the message's: a cancellation, Ctrl-C."""
-    if isinstance(error, asyncio.CancelledError):  # else it is of something that the body awaited
+    """Whether the body ended for a reason other than the message: a cancellation, Ctrl-C."""
+    if isinstance(error, asyncio.CancelledError):  # otherwise the body awaited something cancelled
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
     return isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit)
@@ -107,7 +108,7 @@ class Holder(Protocol):
         *,
         dead: bool = False,
     ) -> None:
-        """Have it given again later, or make it a dead letter. Raises `InvalidRequest`."""
+        """Nack it, or make it a dead letter. Raises `InvalidRequest`."""
         ...
 
     async def release(self, message: "AsyncGroupMessage") -> None:
@@ -119,23 +120,23 @@ class Holder(Protocol):
         ...
 
     def forget(self, message: "AsyncGroupMessage") -> None:
-        """Hold it no more: its lease ends, unless it is settled."""
+        """Hold it no longer: its lease expires, unless it is settled."""
         ...
 
     def give_up(self, message: "AsyncGroupMessage") -> None:
-        """Hold it no more, though it may not be settled; nor, by key, the later ones of its key."""
+        """Hold it no longer, settled or not; with order `key`, nor later ones of its key."""
         ...
 
 
 class AsyncGroupMessage:
     """A message of a group, leased to the member that took it. Given by `AsyncTopicGroup.take`.
 
-    Used by `async with`, it is acknowledged at the end. An exception within nacks it, with itself
-    as the reason; a cancellation gives it back, and no attempt is counted.
+    At the end of its `async with` it is acknowledged. An exception in the block nacks it, with the
+    exception as the reason; a cancellation gives it back, and no attempt is counted.
     """
 
     def __init__(self, holder: Holder, message: Message, delivery: int, attempt: int) -> None:
-        """Belong to `holder`."""
+        """Store the member that holds it, and its numbers."""
         self._holder = holder
         self._message = message
         self._delivery = delivery
@@ -148,7 +149,7 @@ class AsyncGroupMessage:
 
     @property
     def message(self) -> Message:
-        """The message, as a poll gives it."""
+        """The message, as a poll returns it."""
         return self._message
 
     @property
@@ -178,25 +179,25 @@ class AsyncGroupMessage:
 
     @property
     def delivery(self) -> int:
-        """The number of the take that got it."""
+        """The number of the delivery, the take that returned it."""
         return self._delivery
 
     @property
     def taken(self) -> "AsyncGroupMessage":
-        """The message as the client has it, in whatever form the program does."""
+        """The asynchronous message, in either client."""
         return self
 
     @property
     def settling(self) -> Settling:
-        """Where it stands."""
+        """Its state."""
         return self._settling
 
     async def ack(self, tx: OpenTransaction | None = None) -> None:
-        """Acknowledge it: nobody gets it again. Durable when it returns.
+        """Acknowledge it: no member gets it again. Durable when it returns.
 
         With `tx` it is acknowledged if and only if that commits, in the same flush; a rollback
         nacks it. Raises `LeaseLost` if another member has it now; with `tx` the commit raises
-        `AckRefused` then. If it is settled already, nothing is done.
+        `AckRefused` then. Does nothing if it is settled already.
         """
         if self._settling is Settling.SETTLED:
             return
@@ -208,22 +209,22 @@ class AsyncGroupMessage:
             self._settling = Settling.IN_COMMIT
 
     async def nack(self, delay_s: float | None = None, reason: str = "") -> None:
-        """Have it given again, after `delay_s` seconds; by default as the group's settings say.
+        """Nack it: it is delivered again after `delay_s` seconds, by default the group's back-off.
 
-        Durable when it returns; an attempt is counted. With the order `key` the later messages of
-        its key go back too. If it is settled, or not held any more, nothing is done. Raises
-        `InvalidRequest` (invalid_group) for a delay that cannot be, and `TypeError`.
+        Durable when it returns; an attempt is counted. With the order `key`, later messages of its
+        key go back too. Does nothing if it is settled or no longer held. Raises `InvalidRequest`
+        (invalid_group) for an invalid delay, and `TypeError`.
         """
         _check_nack(delay_s, reason)
         if self._settling is Settling.HELD:
             await self._holder.fail(self, delay_s, reason)
 
     async def reject(self, reason: str = "") -> None:
-        """Make it a dead letter: nobody gets it again, unless it is redriven.
+        """Make it a dead letter: no member gets it again, unless it is redriven.
 
-        Durable when it returns. With the order `key` the later messages of its key go back. If it
-        is settled, or not held any more, nothing is done. Raises `InvalidRequest` (invalid_group)
-        if the group has no topic of dead letters; then it is still held. Raises `TypeError`.
+        Durable when it returns. With the order `key`, later messages of its key go back. Does
+        nothing if it is settled or no longer held. Raises `InvalidRequest` (invalid_group) if the
+        group has no topic of dead letters; then it is still held. Raises `TypeError`.
         """
         _check_nack(None, reason)
         if self._settling is Settling.HELD:
@@ -243,12 +244,12 @@ class AsyncGroupMessage:
         return True
 
     async def release(self) -> None:
-        """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
+        """Give it back at once; no attempt is counted. Does nothing if it is not held."""
         if self._settling is Settling.HELD:
             await self._holder.release(self)
 
     async def __aenter__(self) -> Self:
-        """Return it."""
+        """Return the message."""
         return self
 
     async def __aexit__(
@@ -257,7 +258,7 @@ class AsyncGroupMessage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is.
+        """Acknowledge it, or nack it if the body raised, unless it is settled already.
 
         Raises `LeaseLost` as `ack` does.
         """
@@ -265,21 +266,23 @@ class AsyncGroupMessage:
             try:
                 await self.ack()
             except BaseException:
-                self._holder.give_up(self)  # or its lease would go on, and nobody settles it
+                self._holder.give_up(self)  # otherwise its lease is extended, but nobody settles it
                 raise
         if error is None or self._settling is not Settling.HELD:
             return
         try:
             await self._give_back_after(error)
         except TmsError as failed:
-            error.add_note(f"the message was not nacked, and is given again later: {failed!r}")
+            error.add_note(
+                f"the message was not nacked, and will be delivered again later: {failed!r}"
+            )
 
     async def _give_back_after(self, error: BaseException) -> None:
         if isinstance(error, Retry):
             await self.nack(error.delay_s, error.reason)
         elif isinstance(error, Reject):
             await self.reject_or_nack(error.reason)
-        elif _ends_program(error):  # it goes on behind this
+        elif _ends_program(error):  # it is raised again after this
             with move_on_after(RELEASE_S_MAX, shield=True):
                 await self.release()
         else:
@@ -292,7 +295,7 @@ class AsyncGroupMessage:
         except InvalidRequest:
             await self.nack(reason=reason)
 
-    # -- what transactions and the holder tell it
+    # -- called by transactions and by the holder
 
     def _check_held(self) -> None:
         if self._settling is Settling.LOST:
@@ -305,25 +308,25 @@ class AsyncGroupMessage:
         return self._holder.acks_of(self)
 
     def committed(self) -> None:
-        """Learn that the commit which carried its ack is done."""
+        """Record that the transaction that acknowledges it is committed."""
         self._settling = Settling.SETTLED
         self._holder.forget(self)
 
     async def rolled_back(self, cause: BaseException | None) -> None:
-        """Learn that the transaction which was to acknowledge it is not committed."""
+        """Nack it or give it back: its transaction did not commit."""
         self._settling = Settling.HELD
         await self._give_back_after(RuntimeError("rolled back") if cause is None else cause)
 
     def in_doubt(self) -> None:
-        """Learn that nobody knows whether the transaction which was to acknowledge it committed."""
+        """Record that the outcome of the transaction that acknowledges it is unknown."""
         self._holder.give_up(self)
 
     def settle_as(self, settling: Settling) -> None:
-        """Stand there from now on; for the member that took it."""
+        """Set its state; for the member that took it."""
         self._settling = settling
 
     def begin_commit(self) -> Settling:
-        """Learn that a commit carries its ack; return where it stood. Raises `LeaseLost`."""
+        """Record that a commit carries its ack; return its earlier state. Raises `LeaseLost`."""
         self._check_held()
         before, self._settling = self._settling, Settling.IN_COMMIT
         return before
@@ -331,10 +334,10 @@ class AsyncGroupMessage:
 
 @contextmanager
 def acknowledging(messages: Iterable[AsyncGroupMessage]) -> Iterator[CommitRequest]:
-    """Give the request that acknowledges messages, which the body sends with a commit.
+    """Yield the request that acknowledges messages; the body sends it with a commit.
 
-    They are settled if the body does not raise, otherwise they are held as before. One that was
-    settled before goes along, so that the server refuses all. Raises `LeaseLost`.
+    They are settled if the body does not raise, otherwise held as before. A message that was
+    settled before is included, so that the server refuses all. Raises `LeaseLost`.
     """
     before: dict[AsyncGroupMessage, Settling] = {}
     try:
@@ -343,7 +346,7 @@ def acknowledging(messages: Iterable[AsyncGroupMessage]) -> Iterator[CommitReque
         yield CommitRequest(acks=by_delivery(before)) if before else NOTHING
     except BaseException:
         for message, settling in before.items():
-            if message.settling is Settling.IN_COMMIT:  # and not lost meanwhile
+            if message.settling is Settling.IN_COMMIT:  # and not lost in the meantime
                 message.settle_as(settling)
         raise
     for message in before:

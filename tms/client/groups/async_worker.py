@@ -1,9 +1,9 @@
-"""A worker: calls a function with each message that a group gives it, several at a time.
+"""A worker: calls a function with each message of a group, several at a time.
 
-It takes before it begins a transaction, so that the transaction sees the message. However a
-function ends, its message is acknowledged, nacked or given back: what it raises is logged, and
-nacks its message; `SystemExit` and `KeyboardInterrupt` stop the worker too, and `run` raises them.
-When it stops, it takes no more, waits for what is worked on, and gives the rest back.
+It takes a message before it begins the transaction, so that the transaction sees the message.
+However a function ends, its message is acknowledged, nacked or given back. An exception is logged
+and nacks the message; `SystemExit` and `KeyboardInterrupt` also stop the worker, and `run` raises
+them. When it stops, it takes no more, waits for work in progress, and gives the rest back.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ from tms.core.errors import AckRefused, InvalidRequest, LeaseLost, TransactionNo
 from tms.core.values.groups import TAKE_MESSAGES_MAX
 
 PREFETCH_EACH = 2
-"""How many messages are taken ahead for each that is worked on."""
+"""How many messages are taken ahead for each that is in progress."""
 CONCURRENCY_MAX = TAKE_MESSAGES_MAX // PREFETCH_EACH
 
 _log = logging.getLogger("tms.client")
 
 Handle = Callable[[AsyncGroupMessage], Awaitable[BaseException | None]]
-"""Works on a message, and acknowledges it. Returns or raises why that failed."""
+"""Processes a message, and acknowledges it. Returns or raises the error if that failed."""
 Begin = Callable[..., AsyncTransactionContext]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """How a worker works. Raises `ValueError` and `InvalidRequest`."""
+    """The settings of a worker. Raises `ValueError` and `InvalidRequest`."""
 
     concurrency: int = 1
     stop_s: float = 30.0
@@ -55,7 +55,7 @@ class WorkerSettings:
     limit: WorkLimit = NO_LIMIT
 
     def __post_init__(self) -> None:
-        """Refuse now what would be refused in the middle of the work."""
+        """Refuse values now that would otherwise be refused in the middle of the work."""
         if not 1 <= self.concurrency <= CONCURRENCY_MAX:
             raise ValueError(f"concurrency is from 1 to {CONCURRENCY_MAX}")
         if not self.stop_s >= 0:
@@ -64,7 +64,7 @@ class WorkerSettings:
 
     @property
     def take(self) -> TakeSettings:
-        """How the worker takes."""
+        """The settings of the worker's takes."""
         prefetch = PREFETCH_EACH * self.concurrency
         return TakeSettings(prefetch, self.lease_s, self.hold_s_max, one_of_a_key=True)
 
@@ -101,7 +101,7 @@ def handling(
     participants: Callable[[], Iterable[TransactionAware]],
     recovery: WorkerRecovery | None,
 ) -> Handle:
-    """Return what calls `function` with a message, in a transaction of `begin` if that is given."""
+    """Return what calls `function` with a message, in a transaction if `begin` is set."""
 
     async def handle(message: AsyncGroupMessage) -> None:
         if begin is None:
@@ -113,14 +113,14 @@ def handling(
             await function(message, tx)
             if message.settling in UNSETTLED:
                 await message.ack(tx)
-        if tx.suppressed and recovery is not None:  # rows that are still prepared, perhaps
+        if tx.suppressed and recovery is not None:  # some rows may still be prepared
             recovery.want()
 
     return handle
 
 
 class AsyncGroupWorker:
-    """A function that works on a group's messages. Made by `AsyncTopicGroup.worker`."""
+    """Calls a function with a group's messages. Made by `AsyncTopicGroup.worker`."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class AsyncGroupWorker:
         settings: WorkerSettings,
         recovery: WorkerRecovery | None,
     ) -> None:
-        """Take nothing yet. A worker with transactions has a `recovery`."""
+        """Store the settings. A worker with transactions has a `recovery`."""
         self._hold = hold
         self._handle = handle
         self._settings = settings
@@ -140,7 +140,7 @@ class AsyncGroupWorker:
         self._exit: BaseException | None = None
 
     def stop(self) -> None:
-        """Have `run` end: it takes no more, and waits for what is worked on."""
+        """Make `run` end: it takes no more, and waits for work in progress."""
         self._stop.set()
 
     def stop_now(self) -> None:
@@ -149,7 +149,7 @@ class AsyncGroupWorker:
         self._stop_now.set()
 
     async def run(self) -> None:
-        """Work until `stop` is called or SIGTERM comes.
+        """Work until `stop` is called or SIGTERM arrives.
 
         Raises what a take raises, and what ended the worker's function if it was to end the
         program. SIGTERM stops all workers of the program, and calls its own handler too. A second
@@ -186,7 +186,7 @@ class AsyncGroupWorker:
             if error is not None:
                 raise error
         finally:
-            del error  # else it would hold itself, by its traceback
+            del error  # otherwise it keeps itself alive, by its traceback
 
     async def _wait_for(self, working: set[asyncio.Task[None]]) -> None:
         """Wait until the work is done, up to `stop_s` seconds, unless it is to stop now."""
@@ -225,7 +225,7 @@ class AsyncGroupWorker:
         try:
             try:
                 error = await self._handle(message)
-            except GeneratorExit:  # nothing can be awaited any more
+            except GeneratorExit:  # nothing can be awaited now
                 raise
             except asyncio.CancelledError as cancelled:
                 if self._is_giving_back:
@@ -264,7 +264,7 @@ class AsyncGroupWorker:
                     await message.reject_or_nack(reason)
                 else:
                     await message.nack(delay_s, reason)
-            except (InvalidRequest, TypeError):  # a subclass of `Retry` may have anything
+            except (InvalidRequest, TypeError):  # a subclass of `Retry` may have invalid values
                 await message.nack(reason=reason_of(error))
         except Exception as failed:
             _log.warning("%s will be delivered again when its lease expires: %s", message, failed)

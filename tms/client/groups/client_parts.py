@@ -1,4 +1,4 @@
-"""The parts of a client that its topics use, and how a topic's arguments are read."""
+"""The parts of a client that its topics use, and the conversion of a topic's arguments."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from tms.core.values.transaction import Transaction
 
 
 class ClientParts(NamedTuple):
-    """The parts."""
+    """The parts of a client."""
 
     services: Services
     records: ClientRecords
@@ -26,7 +26,7 @@ class ClientParts(NamedTuple):
     begin: Callable[..., AsyncTransactionContext]
     """Makes a transaction, with the arguments of `AsyncClient.transaction`."""
     members: WeakSet[HeldMessages]
-    """Members of groups, which have messages to give back when the client is closed."""
+    """Members of groups, whose messages are given back when the client is closed."""
     takers: Takers
     readers: Readers
 
@@ -37,5 +37,5 @@ def with_ttl(ttl: Duration | None, properties: dict[str, str | float]) -> dict[s
 
 
 def write_pointer_of(tx: Transaction | int) -> int:
-    """Return the write pointer of a transaction that began elsewhere."""
+    """Return the write pointer of a transaction that another program began."""
     return tx if isinstance(tx, int) else tx.write_pointer

@@ -1,4 +1,4 @@
-"""How databases learn, after a crash, what became of transactions that they took part in."""
+"""Ends the database parts of transactions, after a crash, as the transactions ended."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,31 +10,32 @@ from tms.core.services.transactions import TransactionInfo, TransactionStatus
 
 
 class KnownOutcomes(Protocol):
-    """Where transactions stand: `Client.transactions`."""
+    """A source of transactions' states: `Client.transactions`."""
 
     def info(self, transaction_id: int) -> TransactionInfo:
-        """Return where a transaction stands. Raises `TransactionUnknown`."""
+        """Return the state of a transaction. Raises `TransactionUnknown`."""
         ...
 
 
 @dataclass
 class Recovered:
-    """The prepared transactions that a recovery found, by their ids, and their outcomes."""
+    """The prepared transactions that a recovery found: their ids by outcome."""
 
     committed: list[int] = field(default_factory=list)
-    """The transaction had been committed, and so the database's part is now."""
+    """The transaction was committed, and now the database's part is too."""
     rolled_back: list[int] = field(default_factory=list)
-    """The transaction had ended without a commit, and so has the database's part now."""
+    """The transaction ended without a commit, and now the database's part is rolled back."""
     in_progress: list[int] = field(default_factory=list)
-    """Left: the transaction may still commit. Recover again when it has ended or timed out."""
+    """Still prepared: the transaction may still commit. Recover again when it has ended."""
     unknown: list[int] = field(default_factory=list)
-    """Left: the server has forgotten the transaction, or never had it. A person must decide."""
+    """Still prepared: the server has forgotten the transaction, or never had it. A person must
+    decide."""
     conflicting: list[int] = field(default_factory=list)
-    """Left: the transaction is committed, but the database was changed since by another program,
-    so that its part cannot be made up for. A person must decide."""
+    """Left undone: the transaction is committed, but another program has changed the database
+    since, so the database's part cannot be committed any more. A person must decide."""
     not_permitted: list[int] = field(default_factory=list)
-    """Left: another role of the database has prepared it. Recover as that role, or as one that may
-    end what others have prepared."""
+    """Still prepared: by another role of the database. Recover as that role, or as one that may end
+    the prepared transactions of others."""
 
 
 Recover = Callable[[KnownOutcomes], Recovered]
@@ -56,7 +57,7 @@ def end_prepared(
     commit: Callable[[int], PartEnd],
     roll_back: Callable[[int], PartEnd],
 ) -> Recovered:
-    """Have each transaction's part committed, rolled back or left; return which."""
+    """Commit, roll back or leave each transaction's part; return which."""
     recovered = Recovered()
     for transaction_id in transaction_ids:
         try:

@@ -16,12 +16,12 @@ from tms.core.values.message import Message
 class GroupMessage:
     """A message of a group, leased to the member that took it. Given by `TopicGroup.take`.
 
-    Used by `with`, it is acknowledged at the end. An exception within nacks it, with itself as the
-    reason; a cancellation gives it back, and no attempt is counted.
+    At the end of its `with` it is acknowledged. An exception in the block nacks it, with the
+    exception as the reason; a cancellation gives it back, and no attempt is counted.
     """
 
     def __init__(self, taken: AsyncGroupMessage, bridge: Bridge) -> None:
-        """Stand on `taken`, called through `bridge`."""
+        """Use `taken`, called through `bridge`."""
         self._taken = taken
         self._bridge = bridge
 
@@ -31,7 +31,7 @@ class GroupMessage:
 
     @property
     def message(self) -> Message:
-        """The message, as a poll gives it."""
+        """The message, as a poll returns it."""
         return self._taken.message
 
     @property
@@ -61,43 +61,43 @@ class GroupMessage:
 
     @property
     def delivery(self) -> int:
-        """The number of the take that got it."""
+        """The number of the delivery, the take that returned it."""
         return self._taken.delivery
 
     @property
     def taken(self) -> "AsyncGroupMessage":
-        """The message as the client has it, in whatever form the program does."""
+        """The asynchronous message, in either client."""
         return self._taken.taken
 
     @property
     def settling(self) -> Settling:
-        """Where it stands."""
+        """Its state."""
         return self._taken.settling
 
     def ack(self, tx: OpenTransaction | None = None) -> None:
-        """Acknowledge it: nobody gets it again. Durable when it returns.
+        """Acknowledge it: no member gets it again. Durable when it returns.
 
         With `tx` it is acknowledged if and only if that commits, in the same flush; a rollback
         nacks it. Raises `LeaseLost` if another member has it now; with `tx` the commit raises
-        `AckRefused` then. If it is settled already, nothing is done.
+        `AckRefused` then. Does nothing if it is settled already.
         """
         self._bridge.call(self._taken.ack, tx)
 
     def nack(self, delay_s: float | None = None, reason: str = "") -> None:
-        """Have it given again, after `delay_s` seconds; by default as the group's settings say.
+        """Nack it: it is delivered again after `delay_s` seconds, by default the group's back-off.
 
-        Durable when it returns; an attempt is counted. With the order `key` the later messages of
-        its key go back too. If it is settled, or not held any more, nothing is done. Raises
-        `InvalidRequest` (invalid_group) for a delay that cannot be, and `TypeError`.
+        Durable when it returns; an attempt is counted. With the order `key`, later messages of its
+        key go back too. Does nothing if it is settled or no longer held. Raises `InvalidRequest`
+        (invalid_group) for an invalid delay, and `TypeError`.
         """
         self._bridge.call(self._taken.nack, delay_s, reason)
 
     def reject(self, reason: str = "") -> None:
-        """Make it a dead letter: nobody gets it again, unless it is redriven.
+        """Make it a dead letter: no member gets it again, unless it is redriven.
 
-        Durable when it returns. With the order `key` the later messages of its key go back. If it
-        is settled, or not held any more, nothing is done. Raises `InvalidRequest` (invalid_group)
-        if the group has no topic of dead letters; then it is still held. Raises `TypeError`.
+        Durable when it returns. With the order `key`, later messages of its key go back. Does
+        nothing if it is settled or no longer held. Raises `InvalidRequest` (invalid_group) if the
+        group has no topic of dead letters; then it is still held. Raises `TypeError`.
         """
         self._bridge.call(self._taken.reject, reason)
 
@@ -109,11 +109,11 @@ class GroupMessage:
         return self._bridge.call(self._taken.take_away, reason)
 
     def release(self) -> None:
-        """Give it back at once; no attempt is counted. If it is not held, nothing is done."""
+        """Give it back at once; no attempt is counted. Does nothing if it is not held."""
         self._bridge.call(self._taken.release)
 
     def __enter__(self) -> Self:
-        """Return it."""
+        """Return the message."""
         return self
 
     def __exit__(
@@ -122,7 +122,7 @@ class GroupMessage:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Acknowledge it, or nack it if the body raised. What is settled already stays as it is.
+        """Acknowledge it, or nack it if the body raised, unless it is settled already.
 
         Raises `LeaseLost` as `ack` does.
         """

@@ -17,10 +17,10 @@ class _Delivery:
     """The messages of one take that are held."""
 
     lease_s: float
-    asked_s: float
+    sent_s: float
     """When the take or the last extension was sent."""
     end_s: float
-    """When the lease ends."""
+    """When the lease expires."""
     held: dict[bytes, AsyncGroupMessage] = field(default_factory=dict)
 
 
@@ -35,7 +35,7 @@ class HeldDeliveries:
     def add(
         self, number: int, lease_s: float, messages: Iterable[AsyncGroupMessage], now_s: float
     ) -> None:
-        """Hold the messages of a take that is answered now."""
+        """Hold the messages of a take that was just answered."""
         held = {message.id: message for message in messages}
         if held:
             self._deliveries[number] = _Delivery(lease_s, now_s, now_s + lease_s, held)
@@ -46,7 +46,7 @@ class HeldDeliveries:
         self._since[message] = now_s
 
     def forget(self, message: AsyncGroupMessage) -> None:
-        """Hold a message no more."""
+        """Stop holding a message."""
         self._since.pop(message, None)
         delivery = self._deliveries.get(message.delivery)
         if delivery is not None and delivery.held.get(message.id) is message:
@@ -68,7 +68,7 @@ class HeldDeliveries:
         return tuple(self._deliveries)
 
     def messages(self, numbers: Collection[int] | None = None) -> list[AsyncGroupMessage]:
-        """Return what is held of some deliveries; None: of all."""
+        """Return the messages held of some deliveries; None means all."""
         found = self._deliveries.items()
         return [
             message
@@ -78,31 +78,29 @@ class HeldDeliveries:
         ]
 
     def ended(self, now_s: float) -> list[AsyncGroupMessage]:
-        """Return the messages whose leases have ended."""
+        """Return the messages whose leases have expired."""
         return self.messages([n for n, each in self._deliveries.items() if each.end_s <= now_s])
 
     def held_for(self, seconds: float, now_s: float) -> list[AsyncGroupMessage]:
-        """Return the messages that were given, or else taken, longer ago than `seconds`."""
+        """Return the messages given to the program, or else taken, more than `seconds` ago."""
         return [message for message, since_s in self._since.items() if now_s - since_s > seconds]
 
     def extend_s(self, now_s: float) -> float | None:
         """Return the seconds until an extension is due; None if nothing is held."""
-        due = (
-            each.asked_s + each.lease_s / EXTENDS_PER_LEASE for each in self._deliveries.values()
-        )
+        due = (each.sent_s + each.lease_s / EXTENDS_PER_LEASE for each in self._deliveries.values())
         first_s = min(due, default=None)
         return None if first_s is None else max(0.0, first_s - now_s)
 
-    def asked(self, numbers: Iterable[int], now_s: float) -> None:
-        """Record that an extension is sent, however it will end."""
+    def extension_sent(self, numbers: Iterable[int], now_s: float) -> None:
+        """Record that an extension is sent, whatever its outcome."""
         for number in numbers:
             if number in self._deliveries:
-                self._deliveries[number].asked_s = now_s
+                self._deliveries[number].sent_s = now_s
 
-    def extended(self, numbers: Iterable[int], lease_s: float | None, asked_s: float) -> None:
-        """Record that leases were extended when that was sent; by `lease_s`, None: as before."""
+    def extended(self, numbers: Iterable[int], lease_s: float | None, sent_s: float) -> None:
+        """Record that an extension sent at `sent_s` succeeded; without `lease_s`, as before."""
         for number in numbers:
             delivery = self._deliveries.get(number)
             if delivery is not None:
                 delivery.lease_s = delivery.lease_s if lease_s is None else lease_s
-                delivery.end_s = asked_s + delivery.lease_s
+                delivery.end_s = sent_s + delivery.lease_s

@@ -1,18 +1,18 @@
 """The messages that one member of a group holds: taken ahead, extended, settled in batches.
 
-One task takes ahead of whoever asks for the next message. One extends all that is held by one
-request each third of a lease. What is settled while a request is under way goes with the next one.
+One task takes messages ahead of the program. Another extends all held leases by one request each
+third of a lease. Settles made while a request is in progress go with the next one.
 
-A message whose lease has ended by the clock here is not given, and nothing is done with it: the
-process may have stood still. By key, a failed message takes the later ones of its key with it, as
-the server does. While the server is away all of it waits, and goes on.
+A message whose lease has expired by this process's clock is dropped before the program gets it: the
+process may have been suspended. With order `key`, a failed message takes the later ones of its key
+with it, as on the server. While the server is unavailable, everything waits for it.
 
-A message that is held for longer than `hold_s_max` is nacked, and what is taken ahead of a program
-that asks for nothing for that time is given back; the rest of their deliveries is extended. A nack
-or a release that had no answer goes again with the next extension.
+A message that is held for longer than `hold_s_max` is nacked, and messages taken ahead are given
+back if the program requests none for that time; the rest of their deliveries is extended. A nack or
+a release without an answer is sent again with the next extension.
 
-Works in one event loop of one process. A child of `os.fork()` raises `RuntimeError`: what was taken
-is the parent's.
+Works in one event loop of one process. A child of `os.fork()` raises `RuntimeError`, because the
+messages belong to the parent.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ from tms.core.values.groups import (
 from tms.core.values.topic import TopicId
 
 WAIT_S = 20.0
-"""How long one take waits for messages; then it asks again."""
+"""How long one take waits for messages before the next one."""
 EMPTY_S_MIN = 0.1
-"""An empty answer that comes sooner is from a server that is stopping: it must not be kept busy."""
+"""An empty answer sooner than this comes from a server that is stopping; do not keep it busy."""
 CLOSE_S_MAX = 5.0
-"""How long the end waits for a server, to give back what is held."""
+"""How long `close` waits for a server to take messages back."""
 
 _log = logging.getLogger("tms.client")
 
@@ -87,7 +87,7 @@ class HeldMessages:
         self._under_way: Take | None = None
         self._buffer: dict[bytes, AsyncGroupMessage] = {}
         self._busy: dict[bytes, AsyncGroupMessage] = {}
-        """The message that is worked on, by its key; also after its lease is lost."""
+        """The message in progress of each key, even after its lease is lost."""
         self._held = HeldDeliveries()
         self._owed: list[Nacks | Releases] = []
         """Nacks and releases that go with the next extension."""
@@ -97,7 +97,7 @@ class HeldMessages:
         self._asking = 0
         """How many calls of `next` wait."""
         self._is_asked = False
-        """Whether the program has asked for a message since those taken ahead were given back."""
+        """Whether the program has requested a message since those taken ahead were given back."""
         self._is_closed_here = False
         self._failure: Exception | None = None
         self._batches = SettleBatches(self._send)
@@ -107,7 +107,7 @@ class HeldMessages:
         """Whether the group is known to have a topic of dead letters."""
 
     async def next(self) -> AsyncGroupMessage:
-        """Return the next message, when there is one. Raises what a take raises."""
+        """Wait for the next message and return it. Raises the error of a take."""
         if not self._tasks:
             self._tasks = [
                 asyncio.create_task(self._run(work), context=without_deadline())
@@ -138,13 +138,13 @@ class HeldMessages:
         return message
 
     def worked(self, message: AsyncGroupMessage) -> None:
-        """Give the next message of its key: the work on it is done, whatever became of it."""
+        """Allow the next message of its key: the work on it has ended, settled or not."""
         if message.key is not None and self._busy.get(message.key) is message:
             del self._busy[message.key]
             self._changed.set()
 
     async def _run(self, work: Callable[[], Any]) -> None:
-        """Do one task's work; its error is for whoever asks for the next message."""
+        """Run a background task; the next call of `next` raises its error."""
         try:
             await work()
         except Exception as error:
@@ -224,7 +224,7 @@ class HeldMessages:
 
     async def _extend(self) -> None:
         while True:
-            self._leased.clear()  # a shorter lease than the others may come
+            self._leased.clear()  # a take with a shorter lease may arrive
             with move_on_after(self._held.extend_s(monotonic())):
                 await self._leased.wait()
                 continue
@@ -236,7 +236,7 @@ class HeldMessages:
 
     async def _extend_once(self, numbers: Sequence[int]) -> None:
         now_s, owed = monotonic(), self._take_owed()
-        self._held.asked(numbers, now_s)
+        self._held.extension_sent(numbers, now_s)
         settle = replace(owed, extend=numbers or None, lease_s=self._settings.lease_s)
         if not (numbers or owed.nacks or owed.releases):
             return
@@ -280,12 +280,12 @@ class HeldMessages:
                 self._owe(Releases(message.delivery, [message.id]), message)
 
     def _owe(self, part: Nacks | Releases, message: AsyncGroupMessage) -> None:
-        """Have it given again by the next extension, and hold it no more."""
+        """Give it back with the next extension, and stop holding it."""
         self._owed.append(part)
         self.forget(message)
 
     def _lose_ended(self) -> None:
-        """Give up what is not given yet, and whose lease has ended."""
+        """Drop messages that the program does not have yet and whose leases have expired."""
         ended = self._held.ended(monotonic())
         self._lose(each for each in ended if self._buffer.get(each.id) is each)
 
@@ -295,7 +295,7 @@ class HeldMessages:
             self.forget(message)
 
     def give_up(self, message: AsyncGroupMessage) -> None:
-        """Hold it no more, though it may not be settled; nor, by key, the later ones of its key."""
+        """Hold it no longer, settled or not; with order `key`, nor later ones of its key."""
         if message in self._held:
             self._lose_later(message)
             self._owe(Releases(message.delivery, [message.id]), message)
@@ -306,8 +306,8 @@ class HeldMessages:
             self._lose(each for each in later if each.id > message.id)
 
     def forget(self, message: AsyncGroupMessage) -> None:
-        """Hold it no more: its lease ends, unless it is settled."""
-        if self._buffer.get(message.id) is message:  # not what a later take got
+        """Hold it no longer: its lease expires, unless it is settled."""
+        if self._buffer.get(message.id) is message:  # not the one of a later take
             del self._buffer[message.id]
         self._held.forget(message)
         self._changed.set()
@@ -318,7 +318,7 @@ class HeldMessages:
     async def ack(self, message: AsyncGroupMessage) -> None:
         """Acknowledge it. Raises `LeaseLost`."""
         refusal = await self._settle(Acks(message.delivery, [message.id]))
-        is_done = refusal in (None, Refusal.SETTLED)  # settled: by a request that was repeated
+        is_done = refusal in (None, Refusal.SETTLED)  # settled: an earlier attempt did it
         message.settle_as(Settling.SETTLED if is_done else Settling.LOST)
         if not is_done:
             self._lose_later(message)
@@ -334,7 +334,7 @@ class HeldMessages:
         *,
         dead: bool = False,
     ) -> None:
-        """Have it given again later, or make it a dead letter; give up later ones of its key."""
+        """Nack it, or make it a dead letter; drop the later messages of its key."""
         part = Nacks(message.delivery, [message.id], delay_s, reason, dead)
         if dead and not await self._has_dead_letters():
             raise InvalidRequest(
@@ -355,7 +355,7 @@ class HeldMessages:
         await self._return(message, Releases(message.delivery, [message.id]))
 
     async def _return(self, message: AsyncGroupMessage, part: Nacks | Releases) -> None:
-        """Have it given again: now, or if the server does not answer, with the next extension."""
+        """Send a nack or release; if the server does not answer, again with the next extension."""
         try:
             await self._settle(part)
             message.settle_as(Settling.SETTLED)
@@ -384,10 +384,10 @@ class HeldMessages:
         return await groups.settle(self._topic_id, self._name, self.member, settle)
 
     async def stop_taking(self) -> None:
-        """Take no more, and give back what nobody was given."""
+        """Take no more, and give back messages that the program did not get."""
         await self._end(self._tasks[:1])
         if self._under_way is not None and os.getpid() == self._pid:
-            # It may have been answered all the same: the same again tells.
+            # It may have taken messages: the same take again returns them.
             with (
                 move_on_after(CLOSE_S_MAX),
                 suppress(TmsError, RuntimeError),
@@ -401,10 +401,10 @@ class HeldMessages:
             await self._give_back(self._take_owed())
 
     async def close(self, *, leave: bool = False) -> None:
-        """Give back what nobody was given, and extend no more; with `leave`, give all back.
+        """Give back unused messages and stop extending leases; with `leave`, give all back.
 
-        It is tried for a moment only: leases end by themselves. Closed again with `leave`, it gives
-        back what was kept the first time.
+        It gives up soon, because leases expire anyway. Closing again with `leave` gives back the
+        messages kept the first time.
         """
         if os.getpid() != self._pid:
             return

@@ -1,7 +1,7 @@
-"""Settles of one member, in batches: what comes while a request is under way goes with the next.
+"""Settles of one member, in batches: those made during a request go with the next one.
 
-Whoever asks is answered when it is durable. A request that fails fails all that it carried. A
-caller that has a deadline waits no longer than that.
+A call returns when its settle is durable. If a request fails, so do all its settles. A caller with
+a deadline waits no longer than that.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ class _Wanted:
 
 
 class SettleBatches:
-    """Parts that wait to be settled, and the request that is under way."""
+    """Settles that wait to be sent, and the request in progress."""
 
     def __init__(self, send: Callable[[Settle], Awaitable[Settled]]) -> None:
-        """Settle by `send`, one call at a time."""
+        """Send settles by `send`, one call at a time."""
         self._send = send
         self._wanted: list[_Wanted] = []
         self._sending: asyncio.Task[None] | None = None
 
     async def settle(self, part: Part) -> Refusal | None:
-        """Settle by the next request; return why that was refused, if it was."""
+        """Settle with the next request; return the refusal, if any."""
         wanted = _Wanted(part, asyncio.get_running_loop().create_future())
         return await in_time(partial(self._settled, wanted), lambda: wanted.is_sent)
 
@@ -55,7 +55,7 @@ class SettleBatches:
             self._sending = None
 
     async def _send_batch(self, batch: list[_Wanted]) -> None:
-        if not batch:  # who wanted it has gone
+        if not batch:  # its caller has gone
             return
         for each in batch:
             each.is_sent = True

@@ -1,6 +1,6 @@
-"""How a member of a group is named and takes.
+"""The name of a group's member, and the settings of its takes.
 
-What the server would refuse in the middle of the work is refused when the settings are made.
+Values that the server would refuse in the middle of the work are refused here at once.
 """
 
 import os
@@ -15,20 +15,20 @@ from tms.core.values.groups import (
 )
 
 HOLD_S_MAX = 3600.0
-"""How long the lease of one message is extended."""
+"""For how long the lease of one message is extended."""
 PREFETCH = 10
 _HOST = socket.gethostname()
 
 
 def member_name() -> str:
-    """Return a name that no other member has: host, process, and 64 random bits."""
+    """Return a unique name for a member: host, process, and 64 random bits."""
     host = "".join(char if char.isascii() and char.isalnum() else "-" for char in _HOST)
     return f"{host[:64]}:{os.getpid()}:{secrets.token_hex(8)}"
 
 
 @dataclass(frozen=True, slots=True)
 class TakeSettings:
-    """How a member takes. Raises `InvalidRequest` (invalid_group)."""
+    """The settings of takes. Raises `InvalidRequest` (invalid_group)."""
 
     prefetch: int = PREFETCH
     """How many messages are taken ahead; 0: one is taken for each that is asked for."""

@@ -1,4 +1,4 @@
-"""Takes of a group: for ever, by one member, or once, for whoever asks by itself."""
+"""Takes of a group: continuously by one member, or once for each call."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -18,29 +18,29 @@ class Taking:
     """The messages of one member, as a `tms.client.reading.half_read.RunSource`."""
 
     def __init__(self, hold: Callable[[], Awaitable[HeldMessages]]) -> None:
-        """Be no member yet."""
+        """Create no member yet."""
         self._hold = hold
         self._held: HeldMessages | None = None
 
     async def next(self) -> list[AsyncGroupMessage]:
-        """Return the next message, when there is one."""
+        """Wait for the next message and return it."""
         if self._held is None:
             self._held = await self._hold()
         return [await self._held.next()]
 
     async def aclose(self) -> None:
-        """Give back what was not given."""
+        """Give back messages that the program did not get."""
         if self._held is not None:
             await self._held.close()
 
 
 class OnceTaking(HeldMessages):
-    """A member that takes when it is asked, and extends nothing."""
+    """A member that takes only when called, and extends no leases."""
 
     async def take_once(self, how: TakeSettings, wait_s: float) -> list[AsyncGroupMessage]:
-        """Take by one request; one that had no answer is made again, and gives the same."""
+        """Take by one request; without an answer it is repeated, and returns the same."""
         for ended in self._held.ended(monotonic()):
-            self._held.forget(ended)  # an ack may count all the same
+            self._held.forget(ended)  # an ack may still succeed
         self._sequence += self._under_way is None
         owed = self._take_owed()
         self._under_way = Take(
@@ -57,12 +57,12 @@ class OnceTaking(HeldMessages):
 
 
 class Takers:
-    """The members of a client that take once: one a group, and more while they wait."""
+    """The members of a client that take once: one for each group, and more while they wait."""
 
     def __init__(
         self, services: Services, members: WeakSet[HeldMessages], is_closed: Callable[[], bool]
     ) -> None:
-        """Be no member yet."""
+        """Create no member yet."""
         self._services = services
         self._members = members
         self._is_closed = is_closed
@@ -81,8 +81,8 @@ class Takers:
             idle.append(held)
 
     def _member(self, topic_id: TopicId, name: str) -> OnceTaking:
-        # The order is of no interest to it: it takes nothing ahead, and the server says what is
-        # lost by key.
+        # The order does not matter here: it takes nothing ahead, and the server says which
+        # messages are lost by key.
         held = OnceTaking(
             self._services,
             topic_id,

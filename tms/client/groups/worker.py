@@ -1,4 +1,4 @@
-"""A worker for threads: `AsyncGroupWorker` in the client's loop, with the function in threads."""
+"""A worker for threads: an `AsyncGroupWorker` in the client's loop that calls threads."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ _log = logging.getLogger("tms.client")
 
 
 class GroupWorker:
-    """A function that works on a group's messages. Made by `TopicGroup.worker`."""
+    """Calls a function with a group's messages. Made by `TopicGroup.worker`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class GroupWorker:
         settings: WorkerSettings,
         transactions: AsyncTransactions,
     ) -> None:
-        """Call `function` in threads, in a transaction of `begin` if that is given."""
+        """Call `function` in threads, in a transaction if `begin` is set."""
         self._bridge = bridge
         self._function = function
         self._begin = begin
@@ -52,16 +52,16 @@ class GroupWorker:
         self._is_to_stop = False
 
     def stop(self) -> None:
-        """Have `run` end: it takes no more, and waits for what is worked on.
+        """Make `run` end: it takes no more, and waits for work in progress.
 
-        Any thread and any signal handler may call it, also before `run` has begun.
+        Any thread and any signal handler may call it, even before `run` has begun.
         """
         self._is_to_stop = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._worker.stop)
 
     def run(self) -> None:
-        """Work until `stop` is called or SIGTERM comes.
+        """Work until `stop` is called or SIGTERM arrives.
 
         Raises what a take raises, and what ended the worker's function if it was to end the
         program. SIGTERM is looked after where this is called in the main thread; it stops all
@@ -78,7 +78,7 @@ class GroupWorker:
 
     async def _run_in_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
-        # Of its own: those of the loop are few, and the loop needs them.
+        # Its own threads: the loop has few, and needs them.
         self._threads = DaemonThreads("tms-group-worker", self._concurrency + 1)
         if self._is_to_stop:
             self._worker.stop()
@@ -111,7 +111,7 @@ class GroupWorker:
         return True
 
     def _handle(self, taken: AsyncGroupMessage) -> BaseException | None:
-        """Work on it in this thread; return what was raised: a future does not carry all."""
+        """Process it in this thread; return its error, because a future cannot carry every one."""
         try:
             self._work(GroupMessage(taken, self._bridge))
         except BaseException as error:
@@ -132,7 +132,7 @@ class GroupWorker:
         loop = self._loop
         if tx.suppressed and self._recovery is not None and loop is not None:
             with suppress(RuntimeError):  # the client is closed
-                loop.call_soon_threadsafe(self._recovery.want)  # rows may still be prepared
+                loop.call_soon_threadsafe(self._recovery.want)  # some rows may still be prepared
 
     async def _recoveries(self) -> list[Recover]:
         loop = asyncio.get_running_loop()

@@ -1,10 +1,11 @@
-"""Ends what a crash left prepared in the databases that a worker writes to, while it works.
+"""Recovers, while a worker runs, rows that a crash left prepared in the databases it writes to.
 
-Rows of a program that died between its PREPARE and the end of its transaction keep their locks
-until somebody decides them, and the message comes again before that: work on it waits for those
-rows. So a worker looks when it starts, when a piece of work takes long, and when one has failed;
-and it looks again until the transaction of the dead has ended. It looks by connections of its own,
-so it disturbs no work. A worker whose participants need no recovery does nothing here.
+If a program dies between its PREPARE and the end of its transaction, its rows stay locked until
+they are committed or rolled back. The message is delivered again before that, and the work on it
+waits for those rows. So a worker looks for such rows when it starts, when a message takes long, and
+after one has failed; and it looks again until the transaction of the dead program has ended. It
+uses separate connections, so it disturbs no work. A worker whose participants need no recovery does
+nothing here.
 """
 
 import asyncio
@@ -19,16 +20,16 @@ from tms.client.groups.database_recovery import Recover, Recovered
 from tms.core.services.transactions import AsyncTransactions, TransactionInfo
 
 LONG_S = 5.0
-"""Work that takes longer may wait for prepared rows."""
+"""Work that takes longer than this may be waiting for prepared rows."""
 AGAIN_S = 1.0
-"""The pause before the next look, while there is something to look at."""
+"""The pause before the next look, while transactions are in progress."""
 OUTCOME_S_MAX = 60.0
 
 _log = logging.getLogger("tms.client")
 
 
 def recoveries_of(participants: Iterable[Any]) -> list[Recover]:
-    """Return what recovers the databases of those participants that can do so by themselves."""
+    """Return the recoveries of the participants that have one."""
     found = [getattr(each, "recovery", None) for each in participants]
     return [recovery() for recovery in found if recovery is not None]
 
@@ -41,23 +42,23 @@ class WorkerRecovery:
         transactions: AsyncTransactions,
         recoveries: Callable[[], Awaitable[Sequence[Recover]]],
     ) -> None:
-        """Look for nothing yet. `recoveries` makes the participants, and asks them."""
+        """Do nothing yet. `recoveries` makes participants and returns their recoveries."""
         self._transactions = transactions
         self._make = recoveries
         self._recoveries: Sequence[Recover] | None = None
         self._wanted: asyncio.Event | None = None
         self._seen: set[int] = set()
-        """The transactions in progress of the last look."""
-        self._told: set[int] = set()
-        """The transactions of the last look that were logged."""
+        """The transactions in progress at the last look."""
+        self._logged: set[int] = set()
+        """The transactions that are logged already and still prepared."""
 
     def want(self) -> None:
-        """Look soon: some work has failed, or its rows could not be committed."""
+        """Request a look: some work has failed, or its rows could not be committed."""
         if self._wanted is not None:
             self._wanted.set()
 
     async def run(self, working: Callable[[], set[Any]]) -> None:
-        """Look when the worker starts, and when that is wanted, until it is cancelled."""
+        """Look when the worker starts, and when a look is due, until it is cancelled."""
         self._wanted = asyncio.Event()
         is_due = True
         before: set[Any] = set()
@@ -78,32 +79,32 @@ class WorkerRecovery:
         loop = asyncio.get_running_loop()
         outcomes = _Outcomes(self._transactions, loop)
         in_progress: set[int] = set()
-        left: set[int] = set()
+        undecided: set[int] = set()
         try:
             if self._recoveries is None:
                 self._recoveries = [*await self._make()]
             for recover in self._recoveries:
                 done = await anyio.to_thread.run_sync(recover, outcomes, abandon_on_cancel=True)
-                left |= self._tell(done)
+                undecided |= self._log_recovered(done)
                 in_progress.update(done.in_progress)
         except (asyncio.CancelledError, GeneratorExit):
             raise
-        except BaseException as error:  # of the program's `participants`; it would end the loop
+        except BaseException as error:  # from the program's `participants`; it would stop the loop
             _log.warning("Cannot recover rows that a crash may have left prepared: %s", error)
             return False
         waiting = in_progress & self._seen
-        for transaction_id in sorted(waiting - self._told):
+        for transaction_id in sorted(waiting - self._logged):
             _log.warning(
                 "Rows are prepared for transaction %d, which has not ended: its program may have "
                 "died. Work on the same rows waits until it times out; then they are rolled back",
                 transaction_id,
             )
-        self._told = waiting | left
+        self._logged = waiting | undecided
         is_new = bool(in_progress) and not self._seen
         self._seen = in_progress if waiting or is_new else set()
         return bool(self._seen)
 
-    def _tell(self, done: Recovered) -> set[int]:
+    def _log_recovered(self, done: Recovered) -> set[int]:
         """Log what was recovered; return the transactions that a person must decide."""
         if done.committed or done.rolled_back:
             _log.warning(
@@ -111,14 +112,14 @@ class WorkerRecovery:
                 len(done.committed),
                 len(done.rolled_back),
             )
-        left = {*done.unknown, *done.conflicting, *done.not_permitted}
-        if left - self._told:
+        undecided = {*done.unknown, *done.conflicting, *done.not_permitted}
+        if undecided - self._logged:
             _log.error("Rows remain prepared until an operator decides: %s", done)
-        return left
+        return undecided
 
 
 class _Outcomes:
-    """Where transactions stand, asked for in a thread (`KnownOutcomes`)."""
+    """Reads the states of transactions from a thread (`KnownOutcomes`)."""
 
     def __init__(self, transactions: AsyncTransactions, loop: asyncio.AbstractEventLoop) -> None:
         self._transactions = transactions

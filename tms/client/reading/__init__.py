@@ -1,1 +1,1 @@
-"""Polls: where they start, how they follow a topic, where they stop, what they return."""
+"""Polls: their start, following a topic, the stops of readers, and what polls return."""

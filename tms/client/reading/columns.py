@@ -16,13 +16,13 @@ Batches = AsyncGenerator[list[Any], None]
 """Record batches of pyarrow's, in lists of one."""
 
 _BATCH_BYTES_MAX = 4 * 1024 * 1024
-"""A batch takes in no more once it has so many bytes."""
+"""A batch is complete once it has this number of bytes."""
 
 
 async def batches_of(
     messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float
 ) -> Batches:
-    """Give the messages that are asked for, in batches bounded in messages and bytes."""
+    """Yield the requested messages, in batches bounded in messages and bytes."""
     try:
         from tms.arrow.polled import BATCH_MESSAGES_MAX, record_batch  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
-"""Messages for ever: polls of a topic, each of which waits, one behind the other.
+"""Messages without end: polls of a topic, one after another, each of which waits.
 
-While the server is away this waits for it, and then goes on behind the last message given.
+While the server is unavailable, this waits for it, and then continues after the last message.
 """
 
 from collections.abc import Callable
@@ -19,17 +19,17 @@ from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
 
 WAIT_S = 20.0
-"""How long one poll waits for messages; then it asks again."""
+"""How long one poll waits for messages before the next one."""
 EMPTY_S_MIN = 0.1
-"""An empty answer that comes sooner is from a server that waits for nothing any more, because it is
-stopping: asking it again at once would only keep it busy."""
+"""An empty answer sooner than this comes from a server that no longer waits, because it is
+stopping: another poll at once would only keep it busy."""
 
 
 class ReaderPlace:
-    """Where a reader is, whatever becomes of the generators that read for it."""
+    """The position of a reader, which outlives the generators that read for it."""
 
     def __init__(self, first: Reading) -> None:
-        """Begin at the position of `first`."""
+        """Start at the position of `first`."""
         self.first = first
         self.position = first.position
 
@@ -41,11 +41,11 @@ async def followed(
     stops: Stops,
     is_closed: Callable[[], bool],
 ) -> Blocks:
-    """Give what is there from `place` on, and what comes. Raises `RuntimeError` once closed."""
+    """Yield the messages from `place` on, present and future. Raises `RuntimeError` once closed."""
 
     async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
         asked = place.first._replace(position=position, limit=limit)
-        # The services are asked each time: a child of os.fork() may have none.
+        # Each time, because a child of os.fork() may have no services.
         async with aclosing(
             blocks_of(services.messaging, topic_id, asked, stops, WAIT_S)
         ) as blocks:

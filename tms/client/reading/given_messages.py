@@ -1,4 +1,4 @@
-"""Messages as a caller gives them to a client: bytes, or `Message` with a key or headers."""
+"""Messages in the forms that callers pass: bytes, or `Message` with a key or headers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,16 +8,16 @@ from tms.core.values.frame import NO_HEADERS, bodies_of
 from tms.core.values.message import Message
 
 GivenMessage = bytes | Message
-"""The payload, or a message; the id of a message does not count."""
+"""A payload, or a message, whose id is ignored."""
 GivenMessages = GivenMessage | Iterable[GivenMessage]
 
 _NOT_A_LIST = (str, Mapping, bytearray, memoryview)
 
 
 def with_key(given: Any, key: Any, headers: Mapping[str, bytes] | None, *, has_schema: bool) -> Any:
-    """Return what is given, as one message or record if a key or headers are given beside it.
+    """Return `given`; with a key or headers, as one message or record that has them.
 
-    Raises `TypeError` if they are given, and it is more than one payload or value.
+    Raises `TypeError` if they are given with more than one payload or value.
     """
     if key is None and headers is None:
         return given
@@ -34,14 +34,14 @@ def with_key(given: Any, key: Any, headers: Mapping[str, bytes] | None, *, has_s
 def bodies(messages: GivenMessages) -> list[bytes]:
     """Return the bodies of messages (`tms.core.values.frame`).
 
-    Raises `TypeError` if one is no message, or has a key or headers of another type.
+    Raises `TypeError` for anything that is not a message, and for a wrong type of key or headers.
     """
     if type(messages) is bytes:
         return [messages]
     if isinstance(messages, bytes | Message):
         messages = (messages,)
     if isinstance(messages, _NOT_A_LIST) or not isinstance(messages, Iterable):
-        # Items of these would be taken for messages, and their type would not help the caller.
+        # Their items would be taken for messages, and an error about those would not help.
         kind = type(messages).__name__
         raise TypeError(
             f"a message is bytes or tms.Message, not {kind}: encode it first, or give schema="

@@ -1,10 +1,10 @@
-"""Messages that are read one by one: by one task after another, and closed by any.
+"""Messages read one by one: by one task at a time, and closed by any task.
 
-What reads a topic is a chain of asynchronous generators. If a program leaves one half read, asyncio
-closes them all at once at the end of its loop, from within and from without, and they fail. So a
-program is given an object instead. Its chain is closed from without, once: when the program closes
-it or drops it, when the client is closed, or when the loop ends, before asyncio looks for what is
-left (`Readers`).
+A chain of asynchronous generators reads a topic. If a program leaves one half read, asyncio closes
+all of them at the same time at the end of its loop, inner and outer ones, and they fail. So a
+program gets an object instead. Its chain is closed once, from the outermost one: when the program
+closes or drops the object, when the client is closed, or when the loop ends, before asyncio looks
+for open generators (`Readers`).
 """
 
 import asyncio
@@ -23,27 +23,27 @@ Run = Sequence[Any]
 
 
 class RunSource(Protocol):
-    """A source of runs of messages. A `next` that is cancelled may be called again."""
+    """A source of runs of messages. After a `next` was cancelled, it may be called again."""
 
     async def next(self) -> Run | None:
-        """Return the next run, None at the end."""
+        """Return the next run; None at the end."""
         ...
 
     async def aclose(self) -> None:
-        """End it. No `next` runs."""
+        """End it. Called while no `next` runs."""
         ...
 
 
 class Generated:
-    """Runs of asynchronous generators. One that is cancelled has ended, so another is opened."""
+    """Runs from asynchronous generators; a cancellation ends one, and another is opened."""
 
     def __init__(self, open_runs: Callable[[], AsyncGenerator[Run, None]]) -> None:
-        """Open the first one now; `open_runs` goes on behind what was given."""
+        """Open the first generator now; each call of `open_runs` continues after the last run."""
         self._open = open_runs
         self._runs = open_runs()
 
     async def next(self) -> Run | None:
-        """Return the next run, None at the end."""
+        """Return the next run; None at the end."""
         try:
             return await anext(self._runs, None)
         except asyncio.CancelledError:
@@ -61,10 +61,10 @@ class HalfRead:
     def __init__(
         self, source: RunSource, *, timeout_s: float | None = None, is_endless: bool = False
     ) -> None:
-        """Ask nothing yet. All of it may take `timeout_s`, from the first `next` on."""
+        """Read nothing yet. All reads together may take `timeout_s`, from the first `next` on."""
         self._source = source
         self.is_endless = is_endless
-        """Whether it lasts as long as the program, perhaps."""
+        """Whether it may last as long as the program."""
         self._timeout_s = timeout_s
         self._end_s = inf
         self._turn = asyncio.Lock()
@@ -73,7 +73,7 @@ class HalfRead:
         self.is_over = False
 
     async def next(self) -> Run | None:
-        """Return the next run; None at the end, also if it is closed meanwhile."""
+        """Return the next run; None at the end, or if it is closed in the meantime."""
         async with self._turn:
             if self._timeout_s is not None:
                 self._end_s, self._timeout_s = monotonic() + self._timeout_s, None
@@ -102,7 +102,7 @@ class HalfRead:
             self._waiting = None
 
     async def aclose(self, cause: Exception | None = None) -> None:
-        """End it, also while another task waits, which gets no more, or `cause` if there is one."""
+        """End it, even while a task waits; that gets the end, or raises `cause` if there is one."""
         if not self.is_over:
             self.is_over, self._cause = True, cause
         if self._waiting is not None and not self._waiting.expired():
@@ -112,29 +112,29 @@ class HalfRead:
 
 
 class Readers:
-    """The readings of one client that the program has begun and not ended."""
+    """The reads of one client that have begun and not ended."""
 
     def __init__(self) -> None:
-        """Know of nothing yet."""
+        """Begin without reads."""
         self._open: set[HalfRead] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._closings: set[asyncio.Task[None]] = set()
         tell_in_child(self)
 
     def forget_parent(self) -> object:
-        """Give up what is the parent's."""
+        """Give up the reads of the parent."""
         parents = (self._open, self._keeper, self._closings)
         self._open, self._keeper, self._closings = set(), None, set()
         return parents
 
     def begin(self, reading: HalfRead) -> None:
-        """Have it closed at the latest at the end of the loop."""
+        """Close it at the end of the loop at the latest."""
         self._open.add(reading)
         if reading.is_endless and self._keeper is None:
             self._keeper = asyncio.create_task(self._keep(), context=without_deadline())
 
     def end(self, reading: HalfRead) -> None:
-        """Forget what is over."""
+        """Forget a read that has ended."""
         self._open.discard(reading)
         keeper = self._keeper
         if not self._open and keeper is not None:
@@ -146,11 +146,11 @@ class Readers:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            if self._keeper is asyncio.current_task():  # else there was nothing left to keep
+            if self._keeper is asyncio.current_task():  # otherwise nothing was left to close
                 await self._close_all(None)
 
     def close_soon(self, reading: HalfRead, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what the program has dropped. The collector may run it: it takes no lock."""
+        """Close a dropped read. The garbage collector may call this: it takes no lock."""
 
         async def close() -> None:
             with suppress(Exception):
@@ -166,7 +166,7 @@ class Readers:
             loop.call_soon_threadsafe(begin)
 
     async def close(self) -> None:
-        """Close all, with the client: who reads on is told so."""
+        """Close all, with the client: a later read raises an error that says so."""
         await self._close_all(RuntimeError("the client is closed"))
         if self._closings:
             await asyncio.wait(self._closings)
@@ -180,32 +180,32 @@ class Readers:
 
 
 class AsyncMessages(Generic[Item]):
-    """An asynchronous iterator over messages. Given by `poll`, `follow` and `take`.
+    """An asynchronous iterator over messages, returned by `poll`, `follow` and `take`.
 
     Any number of tasks may take from it; each message is given once. A wait for the next message
-    may be cancelled, as `asyncio.wait_for` does, and another begun: `follow` and `take` go on where
-    they were, a `poll` is over then. `aclose` ends it, also while a task waits. Nobody needs to
-    call it: one that nobody refers to any more ends by itself, and so do all when the client is
+    may be cancelled, as `asyncio.wait_for` does, and another begun: `follow` and `take` then
+    continue where they were, but a `poll` has ended. `aclose` ends it, even while a task waits. You
+    need not call it: an iterator without references ends by itself, and all end when the client is
     closed or the event loop ends.
     """
 
     __slots__ = ("__weakref__", "_items", "_loop", "_readers", "_reading")
 
     def __init__(self, reading: HalfRead, readers: Readers) -> None:
-        """Ask nothing yet."""
+        """Read nothing yet."""
         self._reading = reading
         self._readers = readers
         self._loop: asyncio.AbstractEventLoop | None = None
-        """None before the first message is asked for, and after the end."""
+        """None before the first read, and after the end."""
         self._items: list[Item] = []
-        """The rest of the run, the next one last."""
+        """The rest of the run in reverse, the next message last."""
 
     def __aiter__(self) -> Self:
-        """Return itself: what was given is not given again."""
+        """Return itself; messages are not given twice."""
         return self
 
     async def __anext__(self) -> Item:
-        """Return the next message. Raises as the method that gave the iterator."""
+        """Return the next message. Raises as the method that returned the iterator."""
         while not self._items:
             await self._fetch()
         return self._items.pop()
@@ -230,12 +230,12 @@ class AsyncMessages(Generic[Item]):
         self._readers.end(self._reading)
 
     async def aclose(self) -> None:
-        """Give no more. Twice is the same as once."""
+        """End it. Closing twice is harmless."""
         self._items.clear()
         await self._reading.aclose()
         self._forget()
 
     def __del__(self) -> None:
-        """End it soon, if it was begun. The collector may run it: it takes no lock."""
+        """End it soon if it was begun. The garbage collector may call it: it takes no lock."""
         if self._loop is not None:
             self._readers.close_soon(self._reading, self._loop)

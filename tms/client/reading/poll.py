@@ -1,7 +1,7 @@
 """One poll: its options, and its answer in runs of messages.
 
-The options stand here once: their types for type checkers and editors (`PollOptions`), and their
-defaults (`reading`). The decorator `with_options` shows both to `help`.
+The options are defined only here: their types for type checkers and editors (`PollOptions`), and
+their defaults (`reading`). The decorator `with_options` shows both to `help`.
 """
 
 import inspect
@@ -24,8 +24,8 @@ from tms.core.values.topic import TopicId
 from tms.core.values.transaction import Transaction
 
 Tx = Transaction | int | OpenTransaction
-"""A transaction: one of `transaction()`, a `Transaction` that comes from elsewhere, or a number, to
-publish the write pointer, to poll the id of one in progress."""
+"""A transaction: one of `transaction()`, a `Transaction` from elsewhere, or a number: the write
+pointer to publish, the id of a transaction in progress to poll."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -36,33 +36,33 @@ Runs = AsyncGenerator[list[Any], None]
 
 
 class FollowOptions(TypedDict, total=False):
-    """The start of a reader of a topic, and the messages it gets. Each option may be left out."""
+    """The start of a reader of a topic, and the messages it gets. All options are optional."""
 
     after: Start | None
-    """Begin behind it. By default None."""
+    """Begin after it. By default None."""
     start: Start | None
-    """Begin at it. By default None, and without `after` too the oldest message is the first."""
+    """Begin at it. By default None; without `after` too, the oldest message is the first."""
     committed: bool
-    """Give only what is committed. By default False: all messages."""
+    """Give only committed messages. By default False: all messages."""
 
 
 class PollOptions(FollowOptions, total=False):
-    """The options of a poll of a topic. Each may be left out."""
+    """The options of a poll of a topic. All are optional."""
 
     end: Start | None
-    """Give nothing from it on. By default None: no end."""
+    """Stop before it. By default there is no end."""
     limit: int | None
-    """How many messages at most. By default None: all, as far as one poll of the server goes."""
+    """The most messages. By default as many as one poll of the server gives."""
     tx: Tx | None
-    """Give what this transaction can see. By default None."""
+    """Give the messages that this transaction can see. By default None."""
     wait_s: float
     """For how many seconds to wait for messages if there are none. By default 0."""
     timeout_s: Duration | None
-    """How long all may take, the wait too. By default None: as `connect` says."""
+    """How long it all may take, including the wait. By default as `connect` says."""
 
 
 class SubscriptionPollOptions(TypedDict, total=False):
-    """The options of a poll of a subscription, as `PollOptions`. Each may be left out."""
+    """The options of a poll of a subscription, as in `PollOptions`. All are optional."""
 
     tx: Tx | None
     committed: bool
@@ -81,12 +81,12 @@ def reading(
     wait_s: float = 0.0,
     timeout_s: Duration | None = None,
 ) -> Reading:
-    """Return what a poll asks; without a limit, as much as one poll may give.
+    """Return the request of a poll; without a limit, for as much as one poll may give.
 
-    Raises `InvalidRequest` (invalid_limit, and as `position`), `ValueError` if it contradicts
-    itself, `RuntimeError` if the transaction has ended.
+    Raises `InvalidRequest` (invalid_limit, and as `position`), `ValueError` for contradictory
+    options, `RuntimeError` if the transaction has ended.
     """
-    del timeout_s  # the server is not asked for that (`polled`)
+    del timeout_s  # not sent to the server (`polled`)
     if limit is not None and limit < 1:
         raise InvalidRequest("invalid_limit", limit=limit)
     if committed and tx is not None:
@@ -106,10 +106,10 @@ def _view_of(tx: Tx) -> View:
 
 
 def with_options(method: Method) -> Method:
-    """Show the options of a method, which takes them by `Unpack`, as arguments of its own.
+    """Show the options that a method takes by `Unpack` as its own arguments.
 
     `help` and `inspect` show their names, types and defaults; editors know them by the types. An
-    option that is not among them raises `TypeError`.
+    unknown option raises `TypeError`.
     """
     signature = inspect.signature(method)
     *own, packed = signature.parameters.values()
@@ -133,7 +133,7 @@ def with_options(method: Method) -> Method:
 async def blocks_of(
     messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
 ) -> Blocks:
-    """Give the messages that are asked for, decoded."""
+    """Yield the requested messages, decoded."""
     async with aclosing(message_blocks(messaging, topic_id, asked, stops, wait_s)) as blocks:
         async for block in blocks:
             yield list(block)
@@ -142,7 +142,7 @@ async def blocks_of(
 async def message_blocks(
     messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
 ) -> AsyncGenerator[MessageBlock, None]:
-    """Give the messages that are asked for, in blocks; tell `stops` where the reader stops."""
+    """Yield the requested messages in blocks; report to `stops` where the reader stops."""
     with stops.watched(topic_id, asked.view) as stopped:
         blocks = messaging.poll(topic_id, asked, wait_s, stopped)
         try:
@@ -154,7 +154,7 @@ async def message_blocks(
 
 
 def polled(runs: Runs, **options: Any) -> HalfRead:
-    """Return the runs of a poll with these options, to be read one after another."""
+    """Return the reader of a poll's runs, with the time limit in its options."""
     timeout_s = options.get("timeout_s")
     within_s = None if timeout_s is None else seconds_of(timeout_s)
     return HalfRead(Generated(lambda: runs), timeout_s=within_s)

@@ -1,4 +1,4 @@
-"""Where a poll starts, and which message is meant, as a caller may write it."""
+"""Starts of polls and references to messages, in the forms that callers may use."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Literal, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from tms.core.values.message import (
 
 @runtime_checkable
 class HasId(Protocol):
-    """A message in any form: of a poll, of a group, or with values."""
+    """A message in any form: from a poll, from a group, or with values."""
 
     @property
     def id(self) -> bytes:
@@ -24,24 +24,23 @@ class HasId(Protocol):
 
 
 WhichMessage = HasId | bytes | str | MessageId
-"""A message, or its id as 20 bytes, as 40 hexadecimal digits or in its parts."""
+"""A message, or its id: 20 bytes, 40 hexadecimal digits or a `MessageId`."""
 
 Start = WhichMessage | int | datetime
 """A message, or its id; or a publish time in milliseconds since 1970 or as a datetime with a time
 zone."""
 
 IfLast = WhichMessage | Literal["empty"]
-"""The last message of a topic as a publisher knows it, or that there is none yet."""
+"""The last message that a publisher knows in a topic, or "empty" for none."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def position(*, after: Start | None, start: Start | None) -> bytes:
-    """Return the smallest id to give: behind `after`, or `start` itself, or the oldest message.
+    """Return the smallest id to give: just after `after`, or `start` itself, or the lowest id.
 
     Raises `InvalidRequest` (invalid_message_id, invalid_start_time, start_time_in_seconds),
-    `ValueError` where both are given or a datetime has no time zone, `TypeError` for a value of
-    another type.
+    `ValueError` if both are given or a datetime has no time zone, `TypeError` for another type.
     """
     if after is None:
         return position_of(None if start is None else id_or_ms(start))
@@ -50,12 +49,12 @@ def position(*, after: Start | None, start: Start | None) -> bytes:
     return position_of(id_or_ms(after), inclusive=False)
 
 
-def place_of(given: Start) -> bytes:
-    """Return where a range begins or ends, which need not be a message's id. Raises as `position`.
+def place_of(start: Start) -> bytes:
+    """Return the beginning or end of a range, perhaps not a message's id. Raises as `position`.
 
-    Any 20 bytes may be, for the end of a topic's range is behind its last message.
+    Any 20 bytes are valid, because the end of a topic's range is after its last message.
     """
-    return given if isinstance(given, bytes) else position_of(id_or_ms(given))
+    return start if isinstance(start, bytes) else position_of(id_or_ms(start))
 
 
 def last_id_of(if_last: IfLast) -> bytes:
@@ -79,20 +78,20 @@ def id_of(which: WhichMessage) -> bytes:
 
 
 def ms_of(moment: datetime) -> int:
-    """Return the millisecond, since 1970, that a time with a time zone is in."""
+    """Convert a time with a time zone to whole milliseconds since 1970."""
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def id_or_ms(given: Start) -> bytes | int:
+def id_or_ms(start: Start) -> bytes | int:
     """Return the id, or the time in milliseconds since 1970. Raises as `position`."""
-    match given:
+    match start:
         case MessageId() | str() | bytes() | HasId():
-            return id_of(given)
+            return id_of(start)
         case int():
-            return check_start_ms(given)
+            return check_start_ms(start)
         case datetime():
-            if given.tzinfo is None:
-                raise ValueError(f"{given} has no time zone: add tzinfo=UTC, or another")
-            return ms_of(given)
+            if start.tzinfo is None:
+                raise ValueError(f"{start} has no time zone: add tzinfo=UTC, or another")
+            return ms_of(start)
         case _:
-            raise TypeError(f"{given!r} is not a message, a message id, a time in ms or a datetime")
+            raise TypeError(f"{start!r} is not a message, a message id, a time in ms or a datetime")

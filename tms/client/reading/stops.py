@@ -1,11 +1,11 @@
-"""Tells in the log at which transaction readers of a client stand still, once for each.
+"""Logs at which transactions the readers of a client wait, once for each transaction.
 
-A reader of what is committed, or by a transaction, stops at the first message whose transaction is
-in progress. If that one's client died, it waits until the transaction's timeout, and would not know
-why. The server, or the store, says where a reader has stopped
+A reader of committed messages, or one in a transaction, stops at the first message whose
+transaction is in progress. If the client of that transaction died, the reader waits until its
+timeout, and could not see why. The server, or the store, reports where a reader has stopped
 (`tms.core.services.messaging.Stopped`).
 
-In the event loop of the client, on its own: no reader waits for it, and none fails by it.
+It runs in the client's event loop on its own: no reader waits for it or fails because of it.
 """
 
 import asyncio
@@ -27,28 +27,28 @@ from tms.core.values.topic import TopicId
 
 LOG_AFTER_S = 5.0
 _KEPT_MAX = 1_000
-"""How many transactions are remembered; those are forgotten first that have been known longest."""
-_TOLD = float("-inf")
+"""How many transactions are remembered; the oldest entries are forgotten first."""
+_LOGGED = float("-inf")
 _IN_PROGRESS = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
 _log = logging.getLogger("tms.client")
 
 
 class Stops:
-    """The transactions at which readers of one client stand still."""
+    """The transactions at which readers of one client wait."""
 
     def __init__(self, services: Services) -> None:
-        """Look at transactions by `services`."""
+        """Read the states of transactions by `services`."""
         self.after_s = LOG_AFTER_S
-        """How long a reader stands still before that is told."""
+        """How long a reader waits at a transaction before that is logged."""
         self._services = services
         self._since: OrderedDict[int, float] = OrderedDict()
-        """Since when, in monotonic seconds, a reader has stood at a transaction; or `_TOLD`."""
-        self._telling: set[asyncio.Task[None]] = set()
+        """Since when, in monotonic seconds, a reader has waited at a transaction; or `_LOGGED`."""
+        self._tasks: set[asyncio.Task[None]] = set()
         tell_in_child(self)
 
     @contextmanager
     def watched(self, topic_id: TopicId, view: View) -> Iterator[Stopped]:
-        """Give what a poll is to tell of where it stops; at the end of the block it has ended."""
+        """Yield the function to which a poll reports its stops; the poll ends with the block."""
         asked_s = time.monotonic()
         timer: asyncio.TimerHandle | None = None
 
@@ -57,11 +57,11 @@ class Stops:
             if timer is not None:
                 timer.cancel()
             left_s = self._stood_since(transaction_id, asked_s) + self.after_s - time.monotonic()
-            tell = partial(self._tell, topic_id, view, transaction_id)
+            log_soon = partial(self._log_soon, topic_id, view, transaction_id)
             if left_s > 0:
-                timer = asyncio.get_running_loop().call_later(left_s, tell)
-            else:  # at once: a poll that does not wait ends before any timer
-                tell()
+                timer = asyncio.get_running_loop().call_later(left_s, log_soon)
+            else:  # now: a poll that does not wait ends before any timer fires
+                log_soon()
 
         try:
             yield stopped
@@ -70,40 +70,40 @@ class Stops:
                 timer.cancel()
 
     def forget_parent(self) -> object:
-        """Give up the tasks that are the parent's."""
-        telling, self._telling = self._telling, set()
-        return telling
+        """Give up the tasks of the parent."""
+        tasks, self._tasks = self._tasks, set()
+        return tasks
 
     async def close(self) -> None:
-        """Tell nothing any more."""
-        for task in self._telling:
+        """Log nothing more."""
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _stood_since(self, transaction_id: int, asked_s: float) -> float:
-        # It is told of a stop a while after that, unless the poll was asked later.
+        # The server reports a stop `STOPPED_S` later, unless the poll began after that.
         since_s = max(asked_s, time.monotonic() - STOPPED_S)
         if len(self._since) >= _KEPT_MAX and transaction_id not in self._since:
             self._since.popitem(last=False)
         return self._since.setdefault(transaction_id, since_s)
 
-    def _tell(self, topic_id: TopicId, view: View, transaction_id: int) -> None:
-        """Tell of one soon, unless another poll has."""
-        if self._since.get(transaction_id) == _TOLD:
+    def _log_soon(self, topic_id: TopicId, view: View, transaction_id: int) -> None:
+        """Start logging a stop, unless another poll has."""
+        if self._since.get(transaction_id) == _LOGGED:
             return
-        self._since[transaction_id] = _TOLD
-        told, context = self._told(topic_id, view, transaction_id), without_deadline()
-        task = asyncio.get_running_loop().create_task(told, context=context)
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._since[transaction_id] = _LOGGED
+        logs, context = self._log_stop(topic_id, view, transaction_id), without_deadline()
+        task = asyncio.get_running_loop().create_task(logs, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _told(self, topic_id: TopicId, view: View, transaction_id: int) -> None:
+    async def _log_stop(self, topic_id: TopicId, view: View, transaction_id: int) -> None:
         then = "later messages follow when it has ended"
         try:
             info = await self._services.transactions.info(transaction_id)
         except (TransactionUnknown, RuntimeError):
             return  # it has just ended, or the client is being closed
-        except TmsError:  # such as that only others may look at it
+        except TmsError:  # for example, it is another principal's transaction
             who = f"transaction {transaction_id}"
         else:
             who = standing(info)

@@ -1,7 +1,6 @@
-"""A topic's messages as values, for asyncio: published, encoded and decoded by schemas.
+"""A topic's messages as values, for asyncio: encoded by schemas, published, and decoded.
 
-What encodes and decodes, `tms.serdes`, needs the extra `schemas`, so it is loaded when it is used
-for the first time.
+`tms.serdes`, which encodes and decodes, needs the extra `schemas`, so it is loaded on first use.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,15 +21,15 @@ Sent = TypeVar("Sent")
 
 
 class ClientRecords:
-    """Encodes and decodes for all topics of a client; made when it is needed."""
+    """The encoders and decoders for all topics of a client, created on first use."""
 
     def __init__(self, services: Services) -> None:
-        """Make nothing yet."""
+        """Create nothing yet."""
         self._services = services
         self._made: TopicRecords | None = None
 
     def get(self) -> TopicRecords:
-        """Return it. Raises `ModuleNotFoundError` with what to install."""
+        """Return them. Raises `ModuleNotFoundError`, which says what to install."""
         if self._made is None:
             try:
                 from tms.serdes.records import Records  # noqa: PLC0415  an extra
@@ -44,7 +43,7 @@ class TopicValues:
     """The values of one topic."""
 
     def __init__(self, topic_id: TopicId, records: ClientRecords) -> None:
-        """Ask nothing yet."""
+        """Send nothing yet."""
         self._id = topic_id
         self._records = records
 
@@ -63,7 +62,7 @@ class TopicValues:
         return await send(await records.bodies(self._id, values, how))
 
     async def encode(self, given: Any, how: Encoding) -> list[Message]:
-        """Return messages that say values."""
+        """Encode values as messages."""
         records = self._records.get()
         encoded = await records.bodies(self._id, records.values_of(given), how)
         framed = frozenset(framed_of(encoded))
@@ -73,7 +72,7 @@ class TopicValues:
         ]
 
     async def decode(self, messages: Iterable[Message], how: Decoding) -> list[Record]:
-        """Return the records that messages are. Raises `PayloadUndecodable`."""
+        """Decode messages to records. Raises `PayloadUndecodable`."""
         decoder = await self._records.get().decoder(self._id, how)
         found, error = await decoder.records(messages)
         if error is not None:
@@ -81,9 +80,9 @@ class TopicValues:
         return found
 
     def decoded(self, blocks: Blocks, *, how: Decoding | bool) -> Runs:
-        """Give runs of messages as runs of records, or as they are if `how` is False.
+        """Yield runs of records for runs of messages; unchanged ones if `how` is False.
 
-        Raises `PayloadUndecodable` when it comes to such a message.
+        Raises `PayloadUndecodable` when it reaches such a message.
         """
         if how is True:
             how = Decoding()

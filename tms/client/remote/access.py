@@ -1,9 +1,9 @@
 """The access to a server: the credentials, and the trusted certificates.
 
-Where a caller gives nothing, the environment is asked: TMS_TOKEN, else TMS_TOKEN_FILE, else the
+What a caller does not give is taken from the environment: TMS_TOKEN, else TMS_TOKEN_FILE, else the
 file ~/.config/tms/token; TMS_CA; TMS_CERTIFICATE with TMS_CERTIFICATE_KEY; TMS_ALLOW_PLAINTEXT.
 
-Guarantees that credentials do not travel unencrypted to another machine unless that was allowed.
+Guarantees that credentials are not sent unencrypted to another machine unless that is allowed.
 """
 
 import os
@@ -31,21 +31,21 @@ CERTIFICATE_VARIABLE = "TMS_CERTIFICATE"
 KEY_VARIABLE = "TMS_CERTIFICATE_KEY"
 PLAINTEXT_VARIABLE = "TMS_ALLOW_PLAINTEXT"
 TOKEN_FILE = Path(".config/tms/token")
-"""In the home folder."""
+"""Relative to the home folder."""
 _YES = ("1", "true", "yes", "on", "y", "t")
 
 
 class RequestSigning(Protocol):
-    """Says in each request who makes it."""
+    """Signs each request with the name of its sender."""
 
     def line(self, method: str, target: bytes, body: bytes) -> bytes:
-        """Return the line of the head that says so."""
+        """Return the header line with the name and the signature."""
         ...
 
     def is_for_another(self, answer: Answer) -> bool:
-        """Whether the request was for another process than the one that answers.
+        """Whether the request was meant for another process than the one that answered.
 
-        That has done nothing, and is meant from then on.
+        The process that answered has done nothing; later requests are meant for it.
         """
         ...
 
@@ -56,14 +56,14 @@ class Access:
 
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
-    """None: https:// is trusted by the machine's own certificates."""
+    """If None, servers at https:// are checked against the machine's own certificates."""
     signing: RequestSigning | None = None
-    """Signs each request with the sender's name, between the servers of a cluster."""
+    """Signs requests between the servers of a cluster."""
     allow_plaintext: bool = False
-    """Whether credentials may travel unencrypted to other machines."""
+    """Whether credentials may be sent unencrypted to other machines."""
 
     def check(self, addresses: Sequence[str]) -> None:
-        """Raise `InvalidRequest` (plaintext_credentials) if they would and may not."""
+        """Raise `InvalidRequest` (plaintext_credentials) if that is needed but not allowed."""
         if self.allow_plaintext:
             return
         for address in addresses:
@@ -76,14 +76,14 @@ class Access:
                 )
 
     def has_credentials(self, addresses: Sequence[str]) -> bool:
-        """Whether anything is sent that a stranger could use."""
+        """Whether requests contain anything that a stranger could use."""
         is_named = any(parse_url(address).userinfo for address in addresses)
         return is_named or self.credentials is not None or self.signing is not None
 
     def trusts_proxies(self, addresses: Sequence[str]) -> bool:
         """Whether a proxy that the environment names may see what is sent.
 
-        None is between two processes of one machine.
+        False if the servers are on this machine: no proxy is used between its processes.
         """
         urls = [parse_url(address) for address in addresses]
         if all(is_loopback(url.host) for url in urls):
@@ -107,10 +107,10 @@ def access_of(
     certificate: Certificate | None = None,
     allow_plaintext: bool = False,
 ) -> Access:
-    """Return how the servers that `url` names are reached; what is None is as the environment says.
+    """Return how to reach the servers that `url` names; the environment sets what is None.
 
     Raises `InvalidRequest` (plaintext_credentials), `ValueError` for files that cannot be used and
-    for a URL that is none.
+    for an invalid URL.
     """
     addresses = parse_addresses(url)
     credentials = None

@@ -1,10 +1,10 @@
-"""The addresses of the servers that one URL names, and which of them is asked first.
+"""The addresses of the servers that one URL names, and which of them to ask first.
 
-`http://a:11015,b:11015` names two servers of a cluster. Any of them answers for all; where one
-certainly did nothing, because it is not there, stops, or knows no leader, the next one is asked.
-One that only forwards has a leader answer: from then on, that one is asked first for the same
-thing, if its URL is known, and the next one otherwise. There may be several leaders, each of some
-topics, and which these are is learned from answers alone.
+`http://a:11015,b:11015` names two servers of a cluster. Any of them answers for all. If one
+certainly did nothing, because it is unreachable, is stopping, or knows no leader, the client asks
+the next one. A server that is not the leader forwards the request: from then on the client asks the
+leader first for the same thing, if its URL is known, and the next server otherwise. There may be
+several leaders, each of some topics; the client learns which from answers only.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,21 +17,21 @@ from tms.core.text.credentials import without_credentials
 from tms.outgoing.url import PORTS, InvalidUrl, parse_url
 
 KEPT_MAX = 10_000
-"""So many leaders are known of topics, of namespaces, and of transactions."""
+"""The most leaders remembered for topics, for namespaces, and for transactions."""
 NOT_ASKED_S = 30.0
-"""A server that took no connection is not taken for a leader again for so long, whoever says so:
-each attempt may take five seconds."""
+"""For how long a server that accepted no connection is not asked as a leader, whichever server
+names it: each attempt may take five seconds."""
 
 _WRITE = "write http://HOST:PORT"
 
 
 def is_of_servers(url: str) -> bool:
-    """Whether a URL begins as those of servers do, right or not."""
+    """Whether a URL has the scheme of a server's, valid or not."""
     return url.strip().lower().startswith(tuple(f"{scheme}://" for scheme in PORTS))
 
 
 def parse_addresses(url: str) -> list[str]:
-    """Return the URL of each server that `url` names. Raises `ValueError` where one is not valid.
+    """Return the URL of each server that `url` names. Raises `ValueError` if one is not valid.
 
     Spaces around one and capital letters in its scheme do not matter.
     """
@@ -56,7 +56,7 @@ def _parsed(given: str) -> str:
 
 
 class Addresses:
-    """Servers of which one is asked first: who leads, as far as that is known; any until it fails.
+    """The order in which to ask servers: the leader first if it is known, else any until it fails.
 
     Used in one event loop.
     """
@@ -65,13 +65,13 @@ class Addresses:
         self._urls = list(urls)
         self._first = 0
         self._leaders: dict[str, dict[str, str]] = {}
-        """The URL of the leader, by the kind and the name of what it leads, oldest first."""
+        """The URLs of leaders, by the kind and the name of what they lead, oldest first."""
         self._clock_s = clock_s
         self._not_before_s: dict[str, float] = {}
-        """Until when a server is not taken for a leader, because it took no connection."""
+        """Until when a server is not asked as a leader, because it accepted no connection."""
 
     def in_order(self, keys: Keys = ()) -> list[str]:
-        """Return all, the one to be asked first at the front; `keys` say for what."""
+        """Return all servers in the order in which to ask them for what `keys` name."""
         given = self._urls[self._first :] + self._urls[: self._first]
         leader = next(filter(None, map(self._leader, keys)), None)
         if leader is None:
@@ -82,19 +82,19 @@ class Addresses:
         return self._leaders.get(key.kind, {}).get(key.name)
 
     def is_given(self, url: str) -> bool:
-        """Whether the caller named it, and not only another server."""
+        """Whether the caller named it, not just another server."""
         return url in self._urls
 
     def answered(self, keys: Keys, url: str) -> None:
-        """Take note that a server answered itself: it is asked again, if nobody else is known."""
+        """Record that a server answered itself: it is asked again if no other leader is known."""
         for key in keys:
             if self._leader(key) is None:
                 self._put(key, url)
 
     def forwarded(self, keys: Keys, url: str, leader: str | None) -> None:
-        """Take note that the server at `url` had another one answer, and at which URL that is.
+        """Record that the server at `url` forwarded a request to the leader at another URL.
 
-        If it is not known, the next one is asked first from now on.
+        If that URL is not known, the next server is asked first from now on.
         """
         if leader is None and url in self._urls:
             leader = self._next(url)
@@ -110,7 +110,7 @@ class Addresses:
         return self._urls[(self._urls.index(url) + 1) % len(self._urls)]
 
     def same(self, keys: Keys, other: Keys) -> None:
-        """Ask for one thing first who is asked first for the other."""
+        """Ask the same server first for `keys` as for `other`."""
         for key in keys:
             self._put(key, self.in_order(other)[0])
 
@@ -125,9 +125,9 @@ class Addresses:
         self._leaders.get(key.kind, {}).pop(key.name, None)
 
     def failed(self, url: str, error: Exception, keys: Keys = ()) -> bool:
-        """Take note that a server failed; return whether to ask the next for the same.
+        """Record that a server failed; return whether to send the same request to the next one.
 
-        After one that leaves in doubt what was done, the next is asked first from now on.
+        If the outcome of the request is unknown, the next server is asked first from now on.
         """
         was_not_done = isinstance(error, ServerUnreachable | NoLeader | Stopping)
         is_stranger = not self.is_given(url) and isinstance(error, NotTms)

@@ -1,4 +1,4 @@
-"""Requests to a server, repeated as what they ask for allows (`tms.client.remote.retry`)."""
+"""Requests to a server, repeated if that is safe (`tms.client.remote.retry`)."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,13 +19,13 @@ class Calls:
     """The calls of one server's REST interface."""
 
     def __init__(self, http: Http, retry_for_s: float, shard: int | None = None) -> None:
-        """Repeat for `retry_for_s` seconds; ask of lists and sums only a `shard`, None: all."""
+        """Repeat for `retry_for_s` seconds. Lists and sums cover one `shard`, or all."""
         self.http = http
         self.retry_for_s = retry_for_s
         self._shard = shard
 
     def listing(self, path: str) -> str:
-        """Return the path of a list or a sum, with the shard that is asked for."""
+        """Return the path of a list or a sum, with the shard in its query."""
         if self._shard is None:
             return path
         return f"{path}{'&' if '?' in path else '?'}shard={self._shard}"
@@ -60,7 +60,7 @@ class Calls:
         function: Callable[..., Awaitable[Result]],
         *arguments: Any,
     ) -> Awaitable[Result]:
-        """Return what `function` gives, calling it again as long as `when` holds."""
+        """Call `function`, and again after errors for which `when` is true; return its result."""
         return repeat(partial(function, *arguments), when=when, for_s=self.retry_for_s)
 
 
@@ -68,13 +68,13 @@ class Remote:
     """A part of what a server offers, over REST."""
 
     def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
+        """Send requests by `calls`."""
         self._calls = calls
 
     async def _get(
         self, path: str, decode: Callable[..., Result], *arguments: Any, caller: Caller = ANYBODY
     ) -> Result:
-        """Return what `decode` makes of what is at a path, and of `arguments`."""
+        """Return the answer of a GET, decoded by `decode` with `arguments`."""
         answer = await self._calls.safely("GET", path, caller=caller)
         with of_the_server():
             return decode(answer, *arguments)

@@ -1,8 +1,8 @@
 """The credentials of a client: a token, a name and a password, or a source of tokens.
 
 Guarantees that the value is shown nowhere: not by `repr`, not in errors, and it is not pickled. A
-source that may have a new value, a file or a function, is asked again after a value was refused;
-once, however many calls were refused with it. Used in one event loop.
+source that may have a new value, a file or a function, is read again after a value is refused; only
+once, however many calls were refused with that value. Used in one event loop.
 """
 
 import asyncio
@@ -25,19 +25,19 @@ _Source = Callable[[], Awaitable[str]]
 
 
 class Credentials:
-    """The value of Authorization, and where another comes from if it is refused."""
+    """The value of Authorization, and the source of another if it is refused."""
 
     __slots__ = ("_getting", "_source", "_value", "_what")
 
     def __init__(self, what: str, value: str | None, source: _Source | None) -> None:
-        """Begin with a value if there is one, and get others from the source if there is one."""
+        """Begin with `value` if there is one, and get others from `source` if there is one."""
         self._what = what
         self._value = value
         self._source = source
         self._getting = asyncio.Lock()
 
     def __repr__(self) -> str:
-        """Return what they are of, not what they are."""
+        """Return the kind of the credentials, not their value."""
         return f"{type(self).__name__}({self._what})"
 
     def __reduce__(self) -> NoReturn:
@@ -45,7 +45,7 @@ class Credentials:
         raise TypeError("credentials are not pickled: make the client where it is used")
 
     def forget_parent(self) -> None:
-        """Wait for nothing that a parent of this process is doing."""
+        """Drop the lock, which the parent of this process may hold."""
         self._getting = asyncio.Lock()
 
     async def header(self) -> str:
@@ -54,7 +54,7 @@ class Credentials:
         return value if value is not None else await self._newer(None)
 
     async def renewed(self, refused: str) -> str | None:
-        """Return another value than one that was refused; None if there is none.
+        """Return another value than the refused one; None if there is none.
 
         Raises as `header`.
         """
@@ -63,17 +63,17 @@ class Credentials:
         value = await self._newer(refused)
         return None if value == refused else value
 
-    async def _newer(self, known: str | None) -> str:
-        """Return a value of after `known`, asking the source if nobody has meanwhile."""
+    async def _newer(self, old: str | None) -> str:
+        """Return a newer value than `old`, reading the source unless another call just did."""
         async with self._getting:
-            if self._value is None or self._value == known:
+            if self._value is None or self._value == old:
                 assert self._source is not None
                 self._value = await self._source()
             return self._value
 
 
 def credentials_of(auth: Auth) -> Credentials | None:
-    """Return the credentials that are given so; None for an empty text.
+    """Return credentials in one of the forms of `Auth`; None for an empty text.
 
     Raises `ValueError` for what cannot be sent, and for a file that cannot be read.
     """
@@ -97,7 +97,10 @@ async def _asked(function: Callable[[], str | Awaitable[str]]) -> str:
     try:
         given = await asyncio.to_thread(function)
         token = await given if inspect.isawaitable(given) else given
-    except (SystemExit, KeyboardInterrupt) as error:  # as a task's it would end the event loop
+    except (
+        SystemExit,
+        KeyboardInterrupt,
+    ) as error:  # raised in a task, it would stop the event loop
         raise RuntimeError(f"auth raised {error!r}") from error
     if not isinstance(token, str):
         raise TypeError(f"auth returned {type(token).__name__}: a token is a str")
@@ -109,19 +112,19 @@ def _read(file: Path) -> str:
         with file.open(encoding="ascii") as opened:
             token = opened.read(_TOKEN_BYTES_MAX + 1).strip()
     except OSError as error:
-        shown = without_credentials(str(file))  # perhaps the token itself
+        shown = without_credentials(str(file))  # it may be the token itself
         raise ValueError(f"the token file {shown} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError(f"the token file {file} has more than a token in it") from None
     return _bearer(token, f"the content of the token file {file}")
 
 
-async def _reread(file: Path, known: str) -> str:
-    """Return what is in the file now; what was in it if it has just nothing of use."""
+async def _reread(file: Path, old: str) -> str:
+    """Return the file's token; the `old` one if it has no valid token at the moment."""
     try:
         return _read(file)
     except ValueError:
-        return known
+        return old
 
 
 def _bearer(token: str, what: str) -> str:

@@ -1,4 +1,4 @@
-"""The errors that answers stand for, be they from TMS or from a proxy or another server."""
+"""Converts answers to errors, whether they are from TMS, a proxy or another server."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -38,7 +38,7 @@ _OUR_TYPES = frozenset(
         AVRO_TYPE,
         JSON_TYPE,
         REGISTRY_TYPE,
-        "text/css",  # the console's, by which it is found
+        "text/css",  # the console's, which shows that the server has one
     }
 )
 _error_decoder = msgspec.json.Decoder(ErrorBody)
@@ -46,7 +46,7 @@ _refusal_decoder = msgspec.json.Decoder(RefusalBody)
 _ERROR_BYTES_MAX = 1024 * 1024
 _OK, _UNAUTHORIZED, _FORBIDDEN, _SERVER_ERROR, _UNAVAILABLE = 200, 401, 403, 500, 503
 _NOT_REACHED = (500, 50001, 50002)
-"""By what the registry says that its log failed."""
+"""The error codes by which the registry says that its log failed."""
 
 _CODE_OF_STATUS = {
     413: "request_too_large",
@@ -55,18 +55,18 @@ _CODE_OF_STATUS = {
     504: "outcome_unknown",
 }
 """The code for an answer without one of our error bodies, which a proxy may have sent. Any other
-below 500 is from another server, and above it `internal`."""
+status below 500 means another server, and one above it `internal`."""
 
 
 def is_ours(answer: Answer) -> bool:
-    """Whether an answer is a success, of a type that TMS answers with."""
+    """Whether an answer is a success with one of TMS's media types."""
     return answer.status_code == _OK and type_of(answer.fields) in _OUR_TYPES
 
 
 async def refuse(answer: Answer, url: str) -> NoReturn:
-    """Raise the error that an answer is, however it is framed."""
+    """Raise the error that an answer reports, whether its length is known or not."""
     if answer.status_code == _OK:
-        raise NotTms(url=url, reason=told(answer.status_code, answer.fields))
+        raise NotTms(url=url, reason=describe(answer.status_code, answer.fields))
     try:
         body = await whole_of(answer, _ERROR_BYTES_MAX)
     except BrokenAnswer:
@@ -78,7 +78,7 @@ async def refuse(answer: Answer, url: str) -> NoReturn:
 
 
 def error_from(status: int, fields: Mapping[bytes, bytes], body: bytes) -> TmsError:
-    """Return the error that an answer of a status other than 200 stands for."""
+    """Return the error that an answer with a status other than 200 reports."""
     try:
         described = _error_decoder.decode(body).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -90,7 +90,7 @@ def error_from(status: int, fields: Mapping[bytes, bytes], body: bytes) -> TmsEr
         shown = shortened(body.decode(errors="replace").strip(), ANSWER_CHARS_SHOWN_MAX)
         detail: dict[str, Any] = {"status": status, "answer": shown}
         if code == "not_tms":
-            detail["reason"] = told(status, fields)
+            detail["reason"] = describe(status, fields)
     else:
         code, detail = described.code, detail_of(described.detail)
         if code not in CATALOGUE:
@@ -103,7 +103,7 @@ def error_from(status: int, fields: Mapping[bytes, bytes], body: bytes) -> TmsEr
 
 
 def _refusal_of(status: int, body: bytes) -> TmsError | None:
-    """Return the error that the registry answers; None if an answer is not of its form."""
+    """Return the registry's error; None if the answer does not have its form."""
     try:
         refusal = _refusal_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -119,13 +119,13 @@ def _refusal_of(status: int, body: bytes) -> TmsError | None:
     return SchemaRefused(error_code=refusal.error_code, reason=refusal.message)
 
 
-def told(status: int, fields: Mapping[bytes, bytes]) -> str:
-    """Return how a server answers, for people."""
+def describe(status: int, fields: Mapping[bytes, bytes]) -> str:
+    """Describe an answer's status and media type for people."""
     return f"it answers {status} {type_of(fields)}".rstrip()
 
 
 def type_of(fields: Mapping[bytes, bytes]) -> str:
-    """Return the media type of an answer, "" if it has none."""
+    """Return the media type of an answer; "" if it has none."""
     return _type_of(fields.get(b"content-type", b""))
 
 

@@ -1,11 +1,11 @@
-"""Tells early that what is at an address is no TMS, because it speaks no HTTP or says nothing.
+"""Detects early that an address is not TMS's, because it does not speak HTTP or is silent.
 
-A request may take its time, so a client waits long for an answer. But as long as none has ever come
-from there, it may be no TMS at all. So if the first request is not answered soon, or the connection
-is closed instead, the server is asked how it is by a connection of its own, which TMS answers at
-once whatever else it does. What comes back is looked at as bytes: an HTTP library does not show
-what is none. If nothing comes back, that is logged; how long to wait all the same is for the caller
-to say (`timeout_s`).
+A request may take long, so a client waits long for an answer. But until the first answer arrives,
+the server may not be TMS at all. So if the first request is not answered soon, or the connection is
+closed instead, the client asks for the server's health on a separate connection; TMS answers that
+at once whatever else it does. The client looks at the bytes of this answer, because an HTTP library
+does not show bytes that are not HTTP. If none arrive, that is logged, and the caller's `timeout_s`
+says how long to keep waiting.
 """
 
 import asyncio
@@ -19,30 +19,30 @@ from tms.outgoing.answer import Answer, BrokenAnswer, LateAnswer
 from tms.outgoing.url import parse_url
 
 PATIENCE_S = 2.0
-"""How long the first answer may take before the server is asked how it is."""
+"""How long the first answer may take before the client asks for the server's health."""
 HEALTH_S = 2.0
-"""How long it may take to say so."""
+"""How long the answer about its health may take."""
 _HTTP = b"HTTP/"
 _TLS_ALERT = b"\x15\x03"
 _TLS = "it speaks TLS: write https://"
 _SHOWN_CHARS_MAX = 60
 _SILENT = (
-    "%s accepts connections but has not said a byte in %.0f s; it may be no TMS. Still waiting"
+    "%s accepts connections but has not said a byte in %.0f s; it may not be TMS. Still waiting"
 )
 _log = logging.getLogger("tms.client")
 
 
 class FirstContact:
-    """Whether anything was ever heard from a server."""
+    """Whether a server has ever answered."""
 
     def __init__(self) -> None:
-        """Have heard nothing."""
+        """Begin before the first answer."""
         self.is_over = False
 
     async def wait(self, answer: Callable[[], Awaitable[Answer]], url: str) -> Answer:
-        """Return what `answer` gives, the head of an answer; raise what it raises.
+        """Return the result of `answer`, the head of an answer, or raise its error.
 
-        Raises `NotTms` and `ServerSilent` where nothing was ever heard from `url` but that.
+        Raises `NotTms` and `ServerSilent` if `url` has never answered.
         """
         if self.is_over or not url.startswith("http://"):
             return await answer()
@@ -58,7 +58,7 @@ class FirstContact:
             if isinstance(error, LateAnswer):
                 if not is_silent:
                     raise
-                reason = f"not a byte in {monotonic() - asked_s:.0f} s"
+                reason = f"no byte received in {monotonic() - asked_s:.0f} s"
                 raise ServerSilent(url=url, reason=reason) from None
             if not await _said(url) and await _speaks_tls(url):
                 raise NotTms(url=url, reason=_TLS) from None
@@ -72,10 +72,9 @@ class FirstContact:
 
 
 async def _said(url: str) -> bytes | None:
-    """Return the first bytes of the server when asked how it is; None where it says nothing.
+    """Return the first bytes of the answer to a health request; None if there is no answer.
 
-    Nothing is said by a server too that is gone meanwhile: b"". Raises `NotTms` where it is no
-    HTTP.
+    b"" if the server has gone in the meantime. Raises `NotTms` if the bytes are not HTTP.
     """
     place = parse_url(url)
     try:
@@ -101,7 +100,7 @@ async def _said(url: str) -> bytes | None:
 
 
 async def _speaks_tls(url: str) -> bool:
-    """Whether a handshake of TLS succeeds. Nothing is sent, so nobody has to be trusted."""
+    """Whether a TLS handshake succeeds. No data is sent, so the server need not be trusted."""
     place = parse_url(url)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

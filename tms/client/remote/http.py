@@ -1,10 +1,10 @@
-"""One server's REST: a request goes out once, an answer or a typed error comes back.
+"""One server's REST: sends a request once, and returns an answer or raises a typed error.
 
-Guarantees that every failure is a `TmsError`: `ServerUnreachable` where no connection was made and
-so nothing was sent, `OutcomeUnknown` where the connection broke after that, and otherwise the error
-that the answer names. Answers that are not from TMS (a proxy's, another server's) are told by their
-status. Nothing is repeated here (`tms.client.remote.retry`), except once with new credentials if
-those sent were refused: then nothing was done. A redirect is never followed.
+Guarantees that every failure is a `TmsError`: `ServerUnreachable` if no connection was made and so
+nothing was sent, `OutcomeUnknown` if the connection broke after that, and otherwise the error that
+the answer names. The status of answers that are not from TMS (a proxy's, another server's)
+determines their error. Nothing is repeated here (`tms.client.remote.retry`), except once with new
+credentials if those sent were refused: then nothing was done. A redirect is never followed.
 
 An answer is bounded in bytes and in time (`tms.outgoing.connection.Patience`), whatever the server.
 """
@@ -43,10 +43,10 @@ from tms.outgoing.upstream import CONNECT_S_MAX, Upstream
 from tms.outgoing.url import InvalidUrl, parse_url
 
 CALLS_MAX = 1000
-"""So many calls are under way at a time; more wait for their turn. Polls, which may wait for
-messages, or for whoever takes them, have connections of their own: only the server bounds them."""
+"""How many calls may be in progress at a time; more wait for their turn. Polls, which may wait for
+messages or for their reader, have separate connections, whose number only the server limits."""
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
-"""The longest answer to a call, after decompression. A poll has no end, but is taken in parts."""
+"""The longest answer to a call, after decompression. Polls are read in parts, without a limit."""
 COMPRESSED_BYTES_MIN = 1024
 _SERVER_ERROR = 500
 _READ = "GET"
@@ -60,13 +60,13 @@ _FORWARDED_BY, _LEADER, _MISSING_SHARDS = (
 
 
 class _Request(NamedTuple):
-    """A request, to whichever server."""
+    """A request to any of the servers."""
 
     method: str
     path: str
     body: bytes
     fields: bytes
-    """The lines of its head, without Host and credentials."""
+    """Its header lines, without Host and credentials."""
     patience: Patience
     is_poll: bool
     on_write: OnWrite | None = None
@@ -76,7 +76,7 @@ class Http:
     """The REST interface of the server at a URL, or of those that it names.
 
     `timeout_s` is how long one answer, or the next part of it, may take; `compress` says whether
-    bodies travel as gzip, both ways; `access` as whom the server is asked.
+    bodies are sent as gzip in both directions; `access` has the credentials.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class Http:
         access: Access = ACCESS_OF_ANYBODY,
         direct: bool = False,
     ) -> None:
-        """Make no connection yet. `direct` says whether leaders are asked that `url` does not name.
+        """Make no connection yet. With `direct`, also ask leaders that `url` does not name.
 
-        Raises `ValueError` where `url` is not a URL, `InvalidRequest` (plaintext_credentials).
+        Raises `ValueError` if `url` is not a URL, `InvalidRequest` (plaintext_credentials).
         """
         addresses = parse_addresses(url)
         access.check(addresses)
@@ -102,8 +102,8 @@ class Http:
         self._leaders = NamedLeaders(addresses, access, is_direct=direct)
         self._has_choice = direct or len(addresses) > 1
         self._doubted: tuple[Keys, str, str] | None = None
-        """A leader that may be asked only once it is known to be of the cluster, and who named it
-        for what."""
+        """A leader that gets no request until it is known to be in the cluster: what it leads,
+        which server named it, and its name."""
         self._first_contact = FirstContact()
         self._patience = Patience(timeout_s)
         self._compress = compress
@@ -111,7 +111,7 @@ class Http:
         if access.tls is None and any(address.startswith("https:") for address in addresses):
             self._tls = client_context()
         self._ways: dict[tuple[str, bool], Upstream] = {}
-        """The connections to each server, those of polls apart; made by the first request."""
+        """The connections to each server, separate for polls; made by the first request."""
         self._closed = False
         self._loop = OwnLoop()
         tell_in_child(self)
@@ -177,10 +177,10 @@ class Http:
         *,
         accept: str | None = None,
     ) -> AsyncGenerator[tuple[Mapping[str, str], AsyncIterator[bytes]], None]:
-        """Post, and give the answer's headers, and the parts of its body as they arrive.
+        """Post, and yield the answer's headers, and the parts of its body as they arrive.
 
-        The answer may take `wait_s` seconds longer than others. `accept` is its media type, where
-        that is not the body's. Raises any `TmsError`.
+        The answer may take `wait_s` seconds longer than others. `accept` is its media type if that
+        is not the body's. Raises any `TmsError`.
         """
         path = f"{path}?{urlencode(query)}" if query else path
         fields = _fields_of(content_type, None, accept, self._compress)
@@ -195,7 +195,7 @@ class Http:
                 await answer.aclose()
 
     async def _parts(self, url: str, path: str, answer: Answer) -> AsyncIterator[bytes]:
-        """Give the parts of a body. The errors of whom they are given to are not looked at."""
+        """Yield the parts of a body. Errors of the reader are not converted."""
         parts: AsyncIterator[bytes] | None = None
         while True:
             try:
@@ -208,7 +208,7 @@ class Http:
             yield part
 
     def _lost(self, url: str, path: str, error: Exception, *, is_read: bool) -> TmsError:
-        """Return our error for what ended an answer, and record it."""
+        """Convert the error that ended an answer to ours, and record it."""
         typed = typed_error(error, url, is_read=is_read)
         if isinstance(typed, OutcomeUnknown):
             self._addresses.failed(url, typed, keys_of(path))
@@ -217,7 +217,7 @@ class Http:
     async def _answer(self, request: _Request) -> tuple[str, Answer]:
         """Return the beginning of the first answer, and the URL of its server.
 
-        If the credentials are refused, that to other ones if there are any.
+        If the credentials are refused and there are others, it is the answer to those.
         """
         if self._doubted is not None:
             await self._look_for_doubted()
@@ -252,8 +252,8 @@ class Http:
     async def _first_answer(self, request: _Request) -> tuple[str, Answer]:
         """Return the answer of the first server that has one, and its URL.
 
-        Raises what the last one did that was asked; nobody is asked after one that may have done
-        something.
+        Raises the error of the last server asked. After one that may have done something, no other
+        is asked.
         """
         keys = keys_of(request.path) if self._has_choice else ()
         *others, last = self._addresses.in_order(keys)
@@ -264,7 +264,7 @@ class Http:
                 if not self._addresses.failed(url, error, keys):
                     raise
         try:
-            # Of several servers one may hang, and the next one is asked.
+            # If one of several servers hangs, the next one is asked anyway.
             return last, await self._ask(last, request, keys, is_only=not others)
         except TmsError as error:
             self._addresses.failed(last, error, keys)
@@ -273,7 +273,7 @@ class Http:
     async def _ask(
         self, url: str, request: _Request, keys: Keys, *, is_only: bool = False
     ) -> Answer:
-        """Return a server's answer. Raises the error that it is, or that there was instead."""
+        """Return a server's answer. Raises the error that it reports, or that occurred instead."""
         way, answer = self._way_to(url, is_poll=request.is_poll), None
         try:
             if is_only and not self._first_contact.is_over:
@@ -295,7 +295,7 @@ class Http:
         return answer
 
     async def _send(self, way: Upstream, request: _Request) -> Answer:
-        """Send a request; once more if another process of the server answers than was meant."""
+        """Send a request; again if another process of the server answered than was meant."""
         target = way.path + _target_of(request.path)
         method, _, body, fields, patience, _, on_write = request
         fields += way.authorization
@@ -316,7 +316,7 @@ class Http:
         return answer
 
     def _heard(self, keys: Keys, url: str, answer: Answer) -> None:
-        """Learn from an answer who leads."""
+        """Record the leader that an answer shows."""
         if missing := answer.value(_MISSING_SHARDS):
             shards = missing.decode("latin-1")
             _log.warning("the answer omits shard %s, because no server leads it", shards)
@@ -331,7 +331,7 @@ class Http:
             self._doubted = keys, url, named
 
     async def _look_for_doubted(self) -> None:
-        """Ask those that were given whether a leader is of the cluster, which gets credentials."""
+        """Ask the known servers whether a leader is in the cluster: it would get credentials."""
         assert self._doubted is not None
         (keys, url, named), self._doubted = self._doubted, None
         if not self._leaders.is_time_to_ask():
@@ -344,7 +344,7 @@ class Http:
             self._addresses.forwarded(keys, url, leader)
 
     def same_leader(self, path: str, other: str) -> None:
-        """Ask first for what is at `path` who is asked first for `other`."""
+        """Ask the same server first for `path` as for `other`."""
         if self._has_choice:
             self._addresses.same(keys_of(path), keys_of(other))
 
@@ -353,7 +353,7 @@ class Http:
         self._closed = True
         for way in self._ways.values():
             way.close()
-        await asyncio.sleep(0)  # sockets are closed a round after their connections
+        await asyncio.sleep(0)  # sockets are closed one turn of the loop after their connections
 
 
 async def _next_of(parts: AsyncIterator[bytes]) -> bytes | None:
@@ -367,7 +367,7 @@ def _fields_of(
     accept: str | None,
     compress: bool,  # noqa: FBT001  a key of the cache
 ) -> bytes:
-    """Return the lines of a head that many requests share."""
+    """Return the header lines that many requests share."""
     named = {
         "accept-encoding": "gzip" if compress else "identity",
         "content-type": content_type,

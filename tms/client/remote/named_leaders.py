@@ -1,9 +1,9 @@
-"""The leaders that servers name, and which of them a client asks itself.
+"""The leaders that servers name, and which of them a client asks directly.
 
-An address that was given to the client is asked. Any other only if the client is `direct`, because
-it may not be reachable from where the client is, or be a stranger's: then one at which a server of
-that scheme and kind of network may be, and if the client has credentials, one that `/v1/cluster`
-has named too.
+An address that the user gave to the client may be asked. Any other only if the client is `direct`,
+because it may be unreachable from the client, or a stranger's. Then its scheme and kind of network
+must be those of the server that names it, and if the client has credentials, `/v1/cluster` must
+name it too.
 """
 
 from collections.abc import Sequence
@@ -37,27 +37,27 @@ _cluster_decoder = msgspec.json.Decoder(_Cluster)
 class NamedLeaders:
     """The addresses at which a client may ask a leader."""
 
-    def __init__(self, given: Sequence[str], access: Access, *, is_direct: bool) -> None:
-        """Know the servers that were given, and as whom they are asked."""
+    def __init__(self, addresses: Sequence[str], access: Access, *, is_direct: bool) -> None:
+        """Store the addresses that the user gave, and the credentials for them."""
         self._given: dict[Url, str] = {}
-        for url in given:
+        for url in addresses:
             self._given.setdefault(parse_url(url).without_user(), url)
         self._access = access
-        self._trusts_proxies = access.trusts_proxies(given)
-        self._has_credentials = access.has_credentials(given)
+        self._trusts_proxies = access.trusts_proxies(addresses)
+        self._has_credentials = access.has_credentials(addresses)
         self._is_direct = is_direct
         self._confirmed: set[Url] = set()
         self.is_in_doubt = False
-        """Whether the last one that was named is asked only once `confirm` has named it."""
+        """Whether the leader named last may be asked only after `confirm` has seen it."""
         self._next_ask_s = 0.0
 
-    def url_of(self, named: str, asked: str) -> str | None:
-        """Return the URL by which to ask the leader that a server named, None: it is not asked.
+    def url_of(self, leader_address: str, server_url: str) -> str | None:
+        """Return the URL at which to ask the leader that a server names; None if not to ask.
 
-        `asked` is the URL of the server that named it.
+        `server_url` is the URL of the server that names it.
         """
         self.is_in_doubt = False
-        leader, by = _parsed(named), parse_url(asked)
+        leader, by = _parsed(leader_address), parse_url(server_url)
         if leader is None or (by.scheme == "https" and leader.scheme != "https"):
             return None
         place = leader.without_user()
@@ -71,12 +71,12 @@ class NamedLeaders:
         return str(replace(place, userinfo=by.userinfo))
 
     def _may_be(self, leader: Url, by: Url) -> bool:
-        """Whether a server that was not given may be asked without harm."""
+        """Whether it is safe to contact a server that the user did not list."""
         if leader.userinfo or leader.scheme != by.scheme:
             return False
         url = str(leader)
         if is_loopback(leader.host) and not is_loopback(by.host):
-            return False  # this machine, of which other machines know nothing
+            return False  # this machine's loopback, which another machine cannot mean
         try:
             self._access.check([url])
         except InvalidRequest:
@@ -84,7 +84,7 @@ class NamedLeaders:
         return not self._trusts_proxies or self._access.trusts_proxies([url])
 
     def is_time_to_ask(self) -> bool:
-        """Whether to look again for those in doubt: not for each that somebody names."""
+        """Whether to ask `/v1/cluster` again: not for each leader that a server names."""
         now_s = monotonic()
         is_time = now_s >= self._next_ask_s
         if is_time:
@@ -92,7 +92,7 @@ class NamedLeaders:
         return is_time
 
     def confirm(self, cluster: bytes) -> None:
-        """Take note of the servers that an answer of `/v1/cluster` names; others of none."""
+        """Record the servers that an answer of `/v1/cluster` names; ignore any other answer."""
         try:
             instances = _cluster_decoder.decode(cluster).instances
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -103,7 +103,7 @@ class NamedLeaders:
 
 @lru_cache(64)
 def _parsed(named: str) -> Url | None:
-    """Return the URL of one server; None if it is not a valid one."""
+    """Return the URL of one server; None if it is not valid."""
     if len(named) > _ADDRESS_CHARS_MAX or "," in named or not named.isascii():
         return None
     try:

@@ -1,8 +1,8 @@
-"""Groups over REST, in JSON; what is taken comes in Avro.
+"""Groups over REST, in JSON; messages taken are in Avro.
 
-Which calls are repeated after a failure: those that read, a settle (a repeated ack is told that its
-message is settled), a seek, and a take that has a sequence, for the same is given again. The others
-only where they certainly were not carried out.
+Calls that are repeated after any failure: those that read, a settle (a repeated ack learns that its
+message is settled), a seek, and a take with a sequence, because it returns the same messages again.
+The others are repeated only if they certainly were not carried out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class RemoteGroups:
     """The groups of a server, as `tms.core.values.groups.Groups`."""
 
     def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
+        """Send requests by `calls`."""
         self._calls = calls
 
     async def create_group(
@@ -90,7 +90,7 @@ class RemoteGroups:
 
     async def delete_group(self, topic_id: TopicId, name: str) -> None:
         """Delete a group; the messages stay."""
-        await self.group(topic_id, name)  # not the position of one reader
+        await self.group(topic_id, name)  # raises if it is a position
         await self._calls.once("DELETE", _path(topic_id, name))
 
     async def take(
@@ -103,7 +103,7 @@ class RemoteGroups:
         caller: Caller = ANYBODY,
     ) -> Taken:
         """Lease messages to a member; wait up to `wait_s` seconds for the first one."""
-        del caller  # a program's own requests come from nobody else
+        del caller  # the server knows the caller by the credentials
         path = f"{_path(topic_id, name)}/take"
         when = was_not_done if take.sequence is None else may_pass
         return await self._calls.repeat(when, self._take_once, path, take, wait_s)
@@ -138,7 +138,7 @@ class RemoteGroups:
     async def open_messages(
         self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
     ) -> Sequence[OpenMessage]:
-        """Return open messages behind the id `after`, ascending."""
+        """Return open messages after the id `after`, ascending."""
         behind = "" if after is None else f"&after={after.hex()}"
         path = f"{_path(topic_id, name)}/open?limit={limit}{behind}"
         answer = await self._calls.safely("GET", path)
@@ -146,14 +146,14 @@ class RemoteGroups:
             return bodies.decode_open(answer)
 
     async def seek(self, topic_id: TopicId, name: str, to: Position) -> Group:
-        """Drop all that is open, and read on from `to`; acks from before are refused."""
+        """Drop all open messages, and continue from `to`; acks of earlier takes are refused."""
         path, body = f"{_path(topic_id, name)}/seek", bodies.encode_seek(to)
         answer = await self._calls.safely("POST", path, body, JSON)
         with of_the_server():
             return bodies.decode_group(answer, topic_id)
 
     async def skip(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
-        """Settle open messages, whoever has them; return how many were open."""
+        """Settle open messages, whichever member has them; return how many were open."""
         path, body = f"{_path(topic_id, name)}/skip", json_interventions.encode_skip(ids)
         answer = await self._calls.once("POST", path, body, JSON)
         with of_the_server():
@@ -177,7 +177,7 @@ class RemoteGroups:
     async def dead_letters(
         self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
     ) -> DeadLetters:
-        """Return dead letters that are not dealt with, behind the id `after`."""
+        """Return dead letters that were neither redriven nor dropped, after the id `after`."""
         behind = "" if after is None else f"&after={after.hex()}"
         path = f"{_path(topic_id, name)}/dead?limit={limit}{behind}"
         answer = await self._calls.safely("GET", path)
@@ -193,14 +193,14 @@ class RemoteGroups:
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
-        """Give the messages of dead letters again, or publish them anew."""
+        """Deliver the messages of dead letters again, or publish them again."""
         body = json_dead_letters.encode_redrive(ids, limit, publish=publish)
         answer = await self._calls.once("POST", f"{_path(topic_id, name)}/dead/redrive", body, JSON)
         with of_the_server():
             return json_dead_letters.decode_redriven(answer)
 
     async def drop_dead_letters(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
-        """Deal with dead letters by doing nothing; return how many there were."""
+        """Drop dead letters from the list; return how many there were."""
         path, body = f"{_path(topic_id, name)}/dead/drop", json_dead_letters.encode_drop(ids)
         answer = await self._calls.once("POST", path, body, JSON)
         with of_the_server():

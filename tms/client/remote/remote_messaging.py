@@ -1,8 +1,8 @@
-"""The messaging interface over REST. Messages are in Avro, beside acks in JSON.
+"""The messaging interface over REST. Messages are in Avro; with acks, in JSON.
 
-Which calls are repeated after a failure: those that read, `rollback`, `update_topic`, and
-`publish_all` with an owner and a sequence, for they may be done twice; the others only where they
-certainly were not carried out. Where the connection broke after one of those was sent,
+Calls that are repeated after any failure, because they may be done twice: those that read,
+`rollback`, `update_topic`, and `publish_all` with an owner and a sequence. The others are repeated
+only if they certainly were not carried out. If the connection broke after one of those was sent,
 `OutcomeUnknown` leaves the decision to the caller.
 """
 
@@ -67,7 +67,7 @@ class RemoteMessaging(Remote):
     async def trim_topic(
         self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
     ) -> None:
-        """Let expire what was written before a time. Raises as `Messaging.trim_topic`."""
+        """Expire the messages written before a time. Raises as `Messaging.trim_topic`."""
         body = msgspec.json.encode({"before": before_ms})
         await self._calls.safely("POST", f"{topic_path(topic_id)}/trim", body, JSON, caller)
 
@@ -158,7 +158,7 @@ class RemoteMessaging(Remote):
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
     ) -> AsyncIterator[MessageBlock]:
-        """Give the messages that are asked for as they arrive. Raises as `Messaging.poll`."""
+        """Yield the requested messages as they arrive. Raises as `Messaging.poll`."""
         view, raw = reading.view, None
         query: dict[str, str | int] = {}
         if isinstance(view, Transaction):
@@ -215,8 +215,8 @@ class RemoteMessaging(Remote):
                 raise
         else:
             return
-        # The reader waited at a transaction, in an answer that had begun: so why it may not go on
-        # could not be told.
+        # The reader waited at a transaction, in an answer that had begun, and which therefore
+        # could not say why the reader may not continue: ask again for the reason.
         query = {name: value for name, value in query.items() if name != "wait"}
         async with aclosing(self._poll_once(topic_id, request, query, 0.0, stopped)) as again:
             async for part in again:
@@ -224,7 +224,7 @@ class RemoteMessaging(Remote):
 
 
 def _pointer_in(headers: Mapping[str, str]) -> int | None:
-    """Return where a reader has stopped, as an answer's headers say; None if it has not."""
+    """Return where a reader has stopped, from an answer's headers; None if it has not."""
     said = headers.get(STOPPED_AT, "")
     return int(said) if said.isascii() and said.isdigit() else None
 
@@ -259,7 +259,7 @@ def _encode_properties(properties: Mapping[str, object]) -> bytes:
 
 
 def _decode_properties(answer: bytes) -> Mapping[str, str]:
-    """Return the properties of either form: the seed's, which nests them, and CDAP's flat one."""
+    """Decode properties in either form: the seed's, which nests them, and CDAP's flat one."""
     value = decode_answer(dict[str, Any], answer)
     nested = value.get("properties")
     properties = nested if isinstance(nested, dict) else value

@@ -1,6 +1,6 @@
 """Namespaces over REST.
 
-To give the same settings twice does the same as once, so it is repeated; a deletion is not.
+Setting the same twice does the same as once, so it is repeated; a deletion is not.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ class RemoteNamespaces(Remote):
         return await self._get(_PATH, decode_namespaces)
 
     async def namespace(self, name: str) -> Namespace:
-        """Return a namespace; one that is not declared too."""
+        """Return a namespace, even if it is not declared."""
         return await self._get(_path(name), decode_namespace)
 
     async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
-        """Give a namespace these settings and no others. Raises `NoMetadataStore`."""
+        """Replace the settings of a namespace. Raises `NoMetadataStore`."""
         body = encode_settings(settings)
         return decode_namespace(await self._calls.safely("PUT", _path(name), body, JSON))
 
     async def delete(self, name: str) -> None:
-        """Take a namespace's settings away. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
+        """Delete a namespace's settings. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
         await self._calls.once("DELETE", _path(name))
 
 

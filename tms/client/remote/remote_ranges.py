@@ -22,7 +22,7 @@ class RemoteRanges(Remote):
     async def ranges(
         self, topic_ids: Collection[TopicId], isolation: Isolation = Isolation.COMMITTED
     ) -> TopicRanges:
-        """Return what there is of each topic, by a request for each namespace."""
+        """Return the range of each topic, by one request for each namespace."""
         by_namespace: dict[str, dict[str, TopicId]] = {}
         for topic_id in topic_ids:
             by_namespace.setdefault(topic_id.namespace, {})[topic_id.name] = topic_id
@@ -59,7 +59,7 @@ class RemoteRanges(Remote):
         payload_bytes: int | None = None,
         isolation: Isolation = Isolation.COMMITTED,
     ) -> Reach:
-        """Return the furthest end, at most `end`, that so many messages and bytes reach."""
+        """Return the furthest end, at most `end`, within these numbers of messages and bytes."""
         check_range(start, end)
         check_count("messages", messages)
         check_count("bytes", payload_bytes)

@@ -1,6 +1,6 @@
 """The schema registry over REST (`tms.core.services.schemas.AsyncSchemas`).
 
-All but a deletion may be done twice, so it is repeated where the answer is lost.
+All calls except a deletion may be done twice, so they are repeated if the answer is lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,14 +50,14 @@ class RemoteSchemas(Remote, AsyncSchemas):
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject; its text as it is kept, or in another form."""
+        """Return a version of a subject; its text as stored, or in another form."""
         parts = "subjects", subject, "versions", str(version)
         asked = {"deleted": deleted, "format": form}
         body = await self._read(bodies.VersionBody, *parts, **asked)
         return _version(body, body.subject, body.version, body.id)
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
-        """Return the schema of an id; its text as it is kept, or in another form."""
+        """Return the schema of an id; its text as stored, or in another form."""
         parts = "schemas", "ids", str(schema_id)
         asked = {"subject": subject, "format": form}
         body = await self._read(bodies.SchemaBody, *parts, **asked)
@@ -66,7 +66,7 @@ class RemoteSchemas(Remote, AsyncSchemas):
         return _version(body, given, version, schema_id)
 
     async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
-        """Register a schema; one that is a version already is returned as that."""
+        """Register a schema; if it is a version already, return that version."""
         parts, normalize = ("subjects", subject, "versions"), submitted.normalize
         body = _sent(submitted)
         told = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
@@ -74,7 +74,7 @@ class RemoteSchemas(Remote, AsyncSchemas):
             subject,
             told.version,
             told.id,
-            told.schema or submitted.text,  # who may not read it is not told it
+            told.schema or submitted.text,  # empty if the caller may not read it
             told.schemaType or submitted.kind,
             told.references,
             told.guid or "",
@@ -92,7 +92,7 @@ class RemoteSchemas(Remote, AsyncSchemas):
     async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
-        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        """Return why a schema does not fit a version, or those that count; [] if it does."""
         parts = ["compatibility", "subjects", subject, "versions"]
         if version is not None:
             parts.append(str(version))
@@ -113,7 +113,7 @@ class RemoteSchemas(Remote, AsyncSchemas):
         return deleted if isinstance(deleted, list) else [deleted]
 
     async def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or for the default context."""
+        """Return the level that applies to a subject, or to the default context."""
         parts = _scoped("config", subject)
         body = await self._read(bodies.ConfigBody, *parts, defaultToGlobal=True)
         return body.compatibility_level
@@ -125,7 +125,7 @@ class RemoteSchemas(Remote, AsyncSchemas):
         return told.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or for the default context."""
+        """Return the mode that applies to a subject, or to the default context."""
         return (
             await self._read(bodies.ModeBody, *_scoped("mode", subject), defaultToGlobal=True)
         ).mode
@@ -136,7 +136,7 @@ class RemoteSchemas(Remote, AsyncSchemas):
         return (await self._send(bodies.ModeBody, "PUT", parts, body, force=force)).mode
 
     async def status(self) -> RegistryStatus:
-        """Return what the server is that is asked, and how far it has read."""
+        """Return the server's role in the registry, and how far it has read."""
         told = await self._read(bodies.StatusBody, "status")
         return RegistryStatus(
             mode=told.mode,

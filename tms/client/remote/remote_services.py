@@ -1,4 +1,4 @@
-"""All that a server offers, over one set of connections (`server_services.Services`)."""
+"""A server's services, over one set of connections (`server_services.Services`)."""
 
 from tms.client.remote.access import ANYBODY, Access
 from tms.client.remote.calls import Calls
@@ -28,10 +28,9 @@ class RemoteServices:
         shard: int | None = None,
         direct: bool = False,
     ) -> None:
-        """Make no connection yet. With a `shard`, lists and sums are of that alone.
+        """Make no connection yet. With a `shard`, lists and sums cover only that one.
 
-        `direct` says whether leaders are asked that `url` does not name.
-        Raises as `Http`.
+        With `direct`, also ask leaders that `url` does not name. Raises as `Http`.
         """
         self._http = Http(
             url,

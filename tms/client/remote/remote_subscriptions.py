@@ -1,7 +1,7 @@
 """Subscriptions over REST, in JSON. Only reads are repeated after a failure that leaves doubt.
 
-A move whose answer was lost is not: whether a position that stands where it should was put there by
-this consumer or another cannot be told, and that is what the version is for.
+A move whose answer was lost is not repeated: if the position is where it should be, this consumer
+or another one may have moved it, and the version exists to detect that.
 """
 
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class RemoteSubscriptions(Remote):
 
     async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
         """Delete a position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
-        await self.subscription(topic_id, name)  # not the group of many
+        await self.subscription(topic_id, name)  # raises if it is a group
         await self._calls.once("DELETE", _path(topic_id, name))
 
 

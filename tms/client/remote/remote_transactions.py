@@ -1,12 +1,11 @@
 """The transaction manager over REST, in JSON.
 
-Which calls are repeated after a failure. `can_commit`, `abort`, `invalidate` and the truncations do
-the same when done twice; where the lost attempt had ended the transaction already, that is success.
-A repeated `checkpoint` leaves a write pointer that nothing is written under, and a repeated `start`
-a transaction that nobody knows of, which times out: harmless. But with an owner, `start` is
-repeated only where it may take the place of the lost one (`IfOpen.FENCE`, `IfOpen.JOIN`): otherwise
-it would find the owner busy with that. `commit` is left to
-`tms.client.transactions.commit_outcome`.
+Calls that are repeated after any failure. `can_commit`, `abort`, `invalidate` and the truncations
+do the same when done twice; if the lost attempt ended the transaction, the call succeeds. A
+repeated `checkpoint` leaves a write pointer under which nothing is written, and a repeated `start`
+a transaction that nobody uses and that times out: both are harmless. But with an owner, `start` is
+repeated only if it may replace the lost one (`IfOpen.FENCE`, `IfOpen.JOIN`): otherwise it would
+find the owner busy with that. `tms.client.transactions.commit_outcome` repeats `commit`.
 """
 
 from collections.abc import Collection
@@ -73,14 +72,14 @@ class RemoteTransactions(Remote):
             return decode_transaction(raw)
 
     async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
-        """Return where a transaction stands. Raises `TransactionUnknown`."""
+        """Return the state of a transaction. Raises `TransactionUnknown`."""
         path = f"{_path(transaction_id)}?codec=false"
         return (await self._get(path, decode_info, caller=caller))[0]
 
     async def can_commit(
         self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
     ) -> None:
-        """Announce what it changed. Raises `TransactionConflict`, `TooLarge`."""
+        """Announce the changes of a transaction. Raises `TransactionConflict`, `TooLarge`."""
         body = bodies.encode_changes(sorted(changes))
         path = f"{_path(transaction_id)}/can-commit"
         await self._calls.safely("POST", path, body, JSON, caller)
@@ -92,24 +91,24 @@ class RemoteTransactions(Remote):
         *,
         caller: Caller = ANYBODY,
     ) -> None:
-        """Commit, in one attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
+        """Commit, in a single attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
         body = b"" if request == NOTHING else bodies.encode_commit(request)
         path = f"{_path(transaction_id)}/commit"
         await self._calls.http.send("POST", path, body, JSON, caller)
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
-        """End it; all that it wrote has been undone. Return what it is now."""
+        """End a transaction whose writes have all been undone; return its status."""
         ended = await self._end(transaction_id, "abort", caller)
         return ended if isinstance(ended, TransactionStatus) else bodies.decode_ended(ended)
 
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
-        """End it where what it wrote could not be undone."""
+        """End a transaction whose writes could not be undone."""
         await self._end(transaction_id, "invalidate", caller)
 
     async def _end(
         self, transaction_id: int, verb: str, caller: Caller
     ) -> bytes | TransactionStatus:
-        """Return the answer, or how an attempt that was not answered had ended it."""
+        """Return the answer, or the status in which an unanswered attempt ended the transaction."""
         attempts = _Attempts(self._calls, f"{_path(transaction_id)}/{verb}", caller)
         try:
             return await self._calls.repeat(may_pass, attempts.send)
@@ -120,7 +119,7 @@ class RemoteTransactions(Remote):
             raise
 
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
-        """Return it with a new write pointer. Raises `TooLarge` (too_many_checkpoints)."""
+        """Give a transaction a new write pointer. Raises `TooLarge` (too_many_checkpoints)."""
         path = f"{_path(transaction_id)}/checkpoint"
         answer = await self._calls.safely("POST", path, caller=caller)
         with of_the_server():
@@ -142,11 +141,11 @@ class RemoteTransactions(Remote):
         return await self._get(self._calls.listing(f"{_PATH}/invalid/size"), decode_size)
 
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
-        """Take write pointers off the invalid list; return how many were on it."""
+        """Remove write pointers from the invalid list; return how many were on it."""
         return await self._truncate(bodies.encode_truncation(ids=sorted(ids)))
 
     async def truncate_invalid_before(self, time_ms: int) -> int:
-        """Take those off that started before a time. Raises `InvalidTruncateTime`."""
+        """Remove those of transactions that started before a time. Raises `InvalidTruncateTime`."""
         return await self._truncate(bodies.encode_truncation(before_ms=time_ms))
 
     async def _truncate(self, body: bytes) -> int:
@@ -174,7 +173,7 @@ class RemoteTransactions(Remote):
 
 
 class _Attempts:
-    """One request, and whether an attempt at it was not answered."""
+    """A request, and whether one of its attempts got no answer."""
 
     def __init__(self, calls: Calls, path: str, caller: Caller) -> None:
         self._http = calls.http

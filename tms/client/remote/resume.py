@@ -1,7 +1,7 @@
-"""A poll that goes on where it broke off.
+"""A poll that resumes where the connection broke.
 
-Messages come in ascending order of id, each once, whatever happens to the connection: after an
-error the next attempt starts after the last message that was given. Memory is that of one block.
+Messages are given in ascending order of id, each once, whatever happens to the connection: after an
+error the next attempt starts after the last message given. It keeps one block in memory.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -14,7 +14,7 @@ Run = TypeVar("Run")
 
 
 class AnswerPart(NamedTuple, Generic[Run]):
-    """A run of messages, in whatever form, and what reading on needs to know of it."""
+    """A run of messages in any form, with the details that resuming needs."""
 
     run: Run
     size: int
@@ -33,10 +33,10 @@ async def read_on(
     when: Callable[[BaseException], bool],
     for_s: float | None,
 ) -> Parts[Run]:
-    """Give the parts of `open_poll(position, limit)`, opening it anew after an error.
+    """Yield the parts of `open_poll(position, limit)`, opening it again after an error.
 
-    `when` says which errors are followed by another attempt; between two parts attempts go on for
-    `for_s` seconds, None is for ever. Raises what the last attempt raised.
+    `when` says after which errors to try again; between two parts attempts continue for `for_s`
+    seconds, or without limit if that is None. Raises what the last attempt raised.
     """
     parts = open_poll(position, limit)
 
@@ -47,7 +47,7 @@ async def read_on(
         except Exception:
             if limit == 0:
                 return None  # only the end of the answer was lost
-            parts = open_poll(position, limit)  # one that raised is finished
+            parts = open_poll(position, limit)  # a generator that raised has ended
             raise
 
     try:

@@ -1,14 +1,14 @@
-"""When a failed call is made again, and after how long.
+"""When a failed call is repeated, and after how long.
 
-A call that only reads, or that does the same when done twice, is repeated after any failure that
-may pass. A call that adds something is repeated only where it certainly was not carried out: no
-connection was made, or the server refused it before doing anything. After a write whose outcome the
-server does not know, it answers `outcome_unknown`, and not `store_unavailable`.
+A call that only reads, or that does the same when done twice, is repeated after any temporary
+failure. A call that adds something is repeated only if it certainly was not carried out: no
+connection was made, or the server refused it before doing anything. If the server does not know the
+outcome of a write, it answers `outcome_unknown`, not `store_unavailable`.
 
-A transaction that conflicts is run again from its beginning (`reruns`).
+A transaction that conflicts is run again from the start (`reruns`).
 
-A server's Retry-After is kept to; otherwise the pauses double from 0.1 s to 5 s. What is made again
-is logged by the logger `tms.client`.
+A server's Retry-After is respected; otherwise the pauses double from 0.1 s to 5 s. The logger
+`tms.client` logs repeated calls.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tms.core.errors import (
 from tms.core.runtime.deadlines import seconds_left
 
 RETRY_AFTER_S = "retry_after_s"
-"""The name in an error's detail of the seconds that the server asked to wait."""
+"""The name, in an error's details, of the seconds that the server asked to wait."""
 
 _REFUSED_BEFORE_DOING = frozenset(
     {
@@ -55,13 +55,13 @@ Result = TypeVar("Result")
 
 def may_pass(error: BaseException) -> bool:
     """Whether a call that is safe to repeat may succeed after `error`."""
-    if isinstance(error, ServerSilent):  # most likely a wrong address: told, not waited for
+    if isinstance(error, ServerSilent):  # most likely a wrong address: report it at once
         return False
     return isinstance(error, Unavailable | OutcomeUnknown)
 
 
 def was_not_done(error: BaseException) -> bool:
-    """Whether `error` guarantees that nothing was done, and may pass."""
+    """Whether `error` guarantees that nothing was done, and may be temporary."""
     return isinstance(error, TmsError) and error.problem.code in _REFUSED_BEFORE_DOING
 
 
@@ -75,12 +75,13 @@ async def repeat(
     when: Callable[[BaseException], bool],
     for_s: float | None,
 ) -> Result:
-    """Return what `call` gives, calling again as long as `when` holds for what it raises.
+    """Call `call`, and again after errors for which `when` is true; return its result.
 
-    No pause is begun that would end later than `for_s` seconds after the start, or than the
-    deadline (`tms.core.runtime.deadlines`); None is for ever. Each is logged with its reason, and
+    No pause begins that would end later than `for_s` seconds after the start (None means no limit),
+    or than the deadline (`tms.core.runtime.deadlines`). Each pause is logged with its reason, and
     so is the success. Raises the last call's error; but if an earlier call may have been carried
-    out and the last one certainly was not, the earlier one's, for nobody may take it for undone.
+    out and the last one certainly was not, the earlier one's, because the caller must not take it
+    for undone.
     """
     begun_s, number = monotonic(), 1
     left_s = seconds_left()
@@ -106,13 +107,13 @@ async def repeat(
             await asyncio.sleep(pause_s)
             number += 1
     finally:
-        lost = None  # else it would hold itself, by its traceback
+        lost = None  # otherwise it keeps itself alive, by its traceback
 
 
 def repeat_in_thread(
     call: Callable[[], Result], *, when: Callable[[BaseException], bool], for_s: float | None
 ) -> Result:
-    """Return the same of a call that blocks."""
+    """Do the same for a blocking call."""
     begun_s, number = monotonic(), 1
     while True:
         try:
@@ -132,7 +133,7 @@ def _pause_after(
     when: Callable[[BaseException], bool],
     for_s: float | None,
 ) -> float | None:
-    """Return how long to pause before the next attempt, and log it; None if there is to be none."""
+    """Return how long to pause before the next attempt, and log it; None if there is none."""
     if not when(error):
         return None
     pause_s = _backoff(number)
@@ -145,7 +146,7 @@ def _pause_after(
 
 
 def _log_pause(error: Exception, number: int, pause_s: float) -> None:
-    """Log why a call is made again, and when; what a person should know, once, as a warning."""
+    """Log why and when a call is repeated; a cause that people should know, once as a warning."""
     level, why = logging.INFO, str(error)
     if isinstance(error, ServerUnreachable | OutcomeUnknown) and "reason" in error.detail:
         level = logging.WARNING if number == 1 else logging.INFO
@@ -159,9 +160,9 @@ def _log_success(number: int, begun_s: float) -> None:
 
 
 def reruns(retries: int) -> dict[str, Any]:
-    """Return how tenacity runs a transaction again, `retries` times, after a conflict.
+    """Return tenacity's options to run a transaction again after a conflict, `retries` times.
 
-    Random pauses, for two that conflict would meet again otherwise.
+    The pauses are random, because two that conflict would meet again otherwise.
     """
     return {
         "retry": retry_if_exception_type((TransactionConflict, SubscriptionMoved)),

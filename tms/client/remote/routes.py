@@ -1,14 +1,14 @@
-"""The things that a request is for, as far as its path and query say: they tell who answers it.
+"""The things that a request is for, according to its path and query: their leader answers it.
 
-What is of one topic, one namespace or one transaction has one leader. Which of them share a leader,
-only the servers know.
+Each topic, namespace and transaction has one leader. Only the servers know which of them share a
+leader.
 """
 
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 _OF_NAMESPACE = ("positions", "publish", "topics")
-"""Parts of the path of requests for all topics of a namespace, or for several of them."""
+"""Parts of the paths of requests for several or all topics of a namespace."""
 DEFAULT_NAMESPACE = "default"
 
 
@@ -18,7 +18,7 @@ class RouteKey(NamedTuple):
     kind: str
     """`topic`, `namespace` or `transaction`."""
     name: str
-    """A topic is named with its namespace, as `namespace/topic`."""
+    """For a topic, `namespace/topic`."""
 
 
 Keys = tuple[RouteKey, ...]
@@ -26,7 +26,7 @@ Keys = tuple[RouteKey, ...]
 
 
 def keys_of(path: str) -> Keys:
-    """Return the things that a request to `path`, with its query, is for; () if it names none."""
+    """Return the things that a request to `path`, with its query, is for; () if there are none."""
     place, _, query = path.partition("?")
     match place.strip("/").split("/"):
         case ["v1", "namespaces", namespace, "topics", topic, *_]:
@@ -35,7 +35,7 @@ def keys_of(path: str) -> Keys:
             return _of_home(namespace, dict(parse_qsl(query)).get("topic", ""))
         case ["v1", "transactions"]:
             named = dict(parse_qsl(query))
-            if named.keys() <= {"namespace", "topic"}:  # else it lists them
+            if named.keys() <= {"namespace", "topic"}:  # with more, it is a list
                 return _of_home(named.get("namespace", DEFAULT_NAMESPACE), named.get("topic", ""))
         case ["v1", "transactions", number, *_] if number.isascii() and number.isdigit():
             return (RouteKey("transaction", number),)

@@ -1,8 +1,8 @@
-"""The errors of connections, as ours.
+"""Converts the errors of connections to ours.
 
-`ServerUnreachable` where no connection was made and so nothing was sent, `NotTms` for a server that
-is not trusted, else `OutcomeUnknown`, whatever was raised. What the connections raise is not kept
-as the cause, because that tells nobody more; its reason is kept.
+`ServerUnreachable` if no connection was made and so nothing was sent, `NotTms` for a server that is
+not trusted, `OutcomeUnknown` for any other error. The original error is not kept as the cause,
+because it says no more; its reason is kept.
 """
 
 import ssl
@@ -25,9 +25,9 @@ _TRUST_IT = "name the file of its authority by ca, --ca or TMS_CA"
 
 
 def typed_error(error: Exception, url: str, *, is_read: bool = False) -> TmsError:
-    """Return ours for what connections raise; ours as it is.
+    """Convert an error of a connection to ours; return ours unchanged.
 
-    For a request that only reads, `AnswerLost`: its outcome is of no interest.
+    For a request that only reads, `AnswerLost`: its outcome does not matter.
     """
     typed = error if isinstance(error, TmsError) else _typed(error, url)
     if not is_read or type(typed) is not OutcomeUnknown:
@@ -47,17 +47,17 @@ def _typed(error: Exception, url: str) -> TmsError:
         return OutcomeUnknown(url=url, reason=reason_of(error))
     kind = InternalError if isinstance(error, zlib.error | UnknownCoding) else OutcomeUnknown
     typed = kind(url=url, reason=reason_of(error))
-    typed.__cause__ = error  # whatever else breaks below
+    typed.__cause__ = error  # any other failure
     return typed
 
 
 def was_not_sent(error: BaseException) -> bool:
-    """Whether there was no connection, be it because the server is not trusted."""
+    """Whether there was no connection, even if only because the server is not trusted."""
     return isinstance(error.__context__, NotSent)
 
 
 def _distrust(error: BaseException) -> str | None:
-    """Return why a server is not what its https:// URL says; None if that was not the failure."""
+    """Return why a server is not trusted for its https:// URL; None for another failure."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):

@@ -1,17 +1,18 @@
-"""Lets threads call coroutines, which run in one event loop on a thread of its own.
+"""Lets threads call coroutines, which run in one event loop on a separate thread.
 
-Guarantees: any thread may call at any time; a call that is interrupted (Ctrl-C) or overtaken by
-`close` is cancelled in the loop, and has ended there when it raises here; after `close` the loop's
-thread has ended. A call from the loop's own thread raises `RuntimeError`.
+Guarantees: any thread may call at any time; a call that is interrupted (Ctrl-C) or ended by `close`
+is cancelled in the loop, and has ended there when it raises here; after `close` the loop's thread
+has ended. A call from the loop's own thread raises `RuntimeError`.
 
 A signal handler may call and close, whatever its thread was doing: the only lock here is held while
-the thread starts, and a handler that interrupts that gets `RuntimeError` at once. The end of a
-half-read iterator, which the collector may run in any thread, takes no lock and does not wait.
+the thread starts, and a handler that interrupts that gets `RuntimeError` at once. Ending a
+half-read iterator, which the garbage collector may do in any thread, takes no lock and does not
+wait.
 
-The thread is started by the first call, and does not keep the program from ending: what is not
-closed by then is closed (`tms.client.threads.program_end`). What is not closed, and nobody refers
-to any more, closes itself with a `ResourceWarning`, as files do. A child of `os.fork()` has a loop
-of its own, also started by its first call.
+The first call starts the thread, which does not keep the program from ending: clients still open
+then are closed (`tms.client.threads.program_end`). An open client without references closes itself
+with a `ResourceWarning`, as files do. A child of `os.fork()` has its own loop, also started by its
+first call.
 """
 
 import warnings
@@ -38,7 +39,7 @@ from tms.core.errors import OutcomeUnknown
 from tms.core.runtime.forks import tell_in_child
 
 CANCEL_S_MAX = 5.0
-"""How long an interrupted call waits for its end in the loop."""
+"""How long an interrupted call waits until it has ended in the loop."""
 _INTERRUPTS_THE_START = (
     "a signal handler has interrupted the client's first call, which is starting its thread: have "
     "the handler set a flag or start a thread that calls, or make a call before the signal can come"
@@ -56,10 +57,10 @@ _PLAIN = frozenset((bytes, str, int, float, bool, list, type(None)))
 
 @dataclass(slots=True, eq=False)
 class Life:
-    """The loop of a bridge in one process, and the calls that are under way in it."""
+    """The loop of a bridge in one process, and its calls in progress."""
 
     refusal: str | None = None
-    """Why no call is made in this process."""
+    """Why calls are refused in this process."""
     lock: Any = field(default_factory=RLock)
     """Held while the loop is started."""
     is_starting: bool = False
@@ -70,16 +71,16 @@ class Life:
     """For each, whether it only waits for messages."""
     half_read: set[Closable] = field(default_factory=set)
     open_transactions: set[object] = field(default_factory=set)
-    """Those that have begun and not ended, to be named where the program ends."""
+    """Those that have begun and not ended, to be named when the program ends."""
 
 
 class Bridge:
-    """One event loop on a thread of its own."""
+    """An event loop on a separate thread."""
 
     def __init__(self) -> None:
         """Start nothing yet."""
         self.life = Life()
-        """Another one in a child of `os.fork()`."""
+        """Replaced in a child of `os.fork()`."""
         self._closed = self._closes_itself = False
         self._program_ends = False
         self._last: Last | None = None
@@ -87,20 +88,20 @@ class Bridge:
         tell_in_child(self)
 
     def __del__(self) -> None:
-        """Close what nobody can close any more. The collector may run it: it takes no lock."""
+        """Close an unreferenced bridge. The garbage collector may call this: it takes no lock."""
         if self._closed or self.life.loop is None:
             return
         self.close_soon()
-        program_end.close_then(self)  # the collector has made it forget this one
+        program_end.close_then(self)  # the garbage collector has removed it from there
         warnings.warn("a client was not closed", ResourceWarning, source=self, stacklevel=2)
 
     def forget_parent(self) -> Life:
-        """Begin anew in a child of `os.fork()`."""
+        """Start again in a child of `os.fork()`."""
         life, self.life = self.life, Life(self._refusal_in_child)
         return life
 
     def close_with(self, last: Last, *, refusal_in_child: str | None = None) -> None:
-        """Have `last` called as the last thing in the loop, also where the program ends.
+        """Call `last` as the last thing in the loop, also when the program ends.
 
         With a `refusal_in_child`, calls in a child of `os.fork()` raise `RuntimeError` with it.
         """
@@ -116,26 +117,26 @@ class Bridge:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Result:
-        """Return what `function` gives in the loop, raise what it raises.
+        """Call `function` in the loop; return its result or raise its error.
 
-        An argument that is an iterator is read here, in the thread that calls. Raises
-        `RuntimeError` after `close`, and `OutcomeUnknown` if `close` came meanwhile.
+        An iterator among the arguments is read here, in the calling thread. Raises `RuntimeError`
+        after `close`, and `OutcomeUnknown` if `close` was called in the meantime.
         """
         return self._call(self.life, with_arguments(function, *arguments, **named))
 
     def serve(
         self,
         function: Callable[[], Awaitable[Result]],
-        meanwhile: Callable[[LoopCall[Any]], None],
+        while_waiting: Callable[[LoopCall[Any]], None],
     ) -> Result:
-        """Return the same; until then `meanwhile` is run in this thread, and is given the call."""
-        return self._call(self.life, function, meanwhile)
+        """Do the same, while `while_waiting`, which gets the call, runs in this thread."""
+        return self._call(self.life, function, while_waiting)
 
     def _call(
         self,
         life: Life,
         function: Callable[[], Awaitable[Result]],
-        meanwhile: Callable[[LoopCall[Any]], None] | None = None,
+        while_waiting: Callable[[LoopCall[Any]], None] | None = None,
         *,
         is_read: bool = False,
     ) -> Result:
@@ -143,19 +144,19 @@ class Bridge:
         try:
             life.calls[call] = is_read
             self._start(life, call)
-            if meanwhile is not None:
-                meanwhile(call)
+            if while_waiting is not None:
+                while_waiting(call)
             return call.result()
         except CancelledError:
             if is_read:
                 self._end_thread_with_program()
             raise OutcomeUnknown(reason="the client was closed in the meantime") from None
         except BaseException:
-            # In a child that was forked meanwhile, the call is the parent's.
+            # In a child that was forked in the meantime, the call is the parent's.
             if life is self.life and not call.is_over:
                 call.cancel()
-                if meanwhile is not None:
-                    meanwhile(call)
+                if while_waiting is not None:
+                    while_waiting(call)
                 call.wait(CANCEL_S_MAX)
             raise
         finally:
@@ -185,7 +186,7 @@ class Bridge:
 
     @contextmanager
     def _starting(self, life: Life) -> Iterator[None]:
-        """Be alone with the loop while it starts, or is not to start any more."""
+        """Lock the start of the loop, to start it or to prevent further starts."""
         with life.lock:
             if life.is_starting:
                 raise RuntimeError(_INTERRUPTS_THE_START)
@@ -201,14 +202,14 @@ class Bridge:
             raise RuntimeError("the client is closed")
 
     def _end_thread_with_program(self) -> None:
-        """End a daemon thread that calls while the program ends, without a trace on stderr."""
+        """End a daemon thread that calls while the program ends, without a traceback on stderr."""
         if self._program_ends and current_thread() is not main_thread():
             raise SystemExit
 
     def iterate(self, runs: Runs, form: Callable[[Any], Any] | None = None) -> Messages[Any]:
-        """Give what is in `runs`, crossing to the loop once a run. Raises as `call`.
+        """Iterate over the items of `runs`, with one call to the loop a run. Raises as `call`.
 
-        In a child of `os.fork()` it does not go on with what its parent began: `RuntimeError`.
+        A child of `os.fork()` cannot continue an iteration of its parent: `RuntimeError`.
         """
         life = self.life
 
@@ -219,7 +220,7 @@ class Bridge:
         return Messages(partial(self._next, life, runs), end, form)
 
     def give_up(self, life: Life, runs: Closable) -> None:
-        """Have `runs` closed soon. It takes no lock and waits for nothing."""
+        """Close `runs` soon, without a lock or a wait."""
         life.half_read.discard(runs)
         if life is self.life and life.loop is not None:
             life.loop.start_closing(runs.aclose)
@@ -237,7 +238,7 @@ class Bridge:
         return run
 
     def close(self) -> None:
-        """Cancel the calls that run, call `last`, end the thread. Twice is the same as once."""
+        """Cancel running calls, call `last`, end the thread. Closing twice is harmless."""
         life = self.life
         with self._starting(life):
             if self._closed:
@@ -254,7 +255,7 @@ class Bridge:
             life.loop.end()
 
     def close_soon(self) -> None:
-        """Close without waiting for it. The collector may run it: it takes no lock."""
+        """Close without waiting. The garbage collector may call this: it takes no lock."""
         self._closed = self._closes_itself = True
         if self.life.loop is not None:
             self.life.loop.start_closing(self._end_and_stop)
@@ -278,17 +279,17 @@ class Bridge:
 
     @property
     def ends_with_program(self) -> bool:
-        """Whether it takes no more calls because the program ends."""
+        """Whether it refuses calls because the program ends."""
         return self._program_ends
 
     def refuse_calls(self) -> None:
-        """Take no more calls (`tms.client.threads.program_end.Unclosed`, as what follows)."""
+        """Refuse calls (`tms.client.threads.program_end.Unclosed`, as the methods below)."""
         self._closed = self._program_ends = True
         for call in self._calls_that(are_reads=True):
             call.cancel()
 
     def finish_calls(self, within_s: float) -> int:
-        """Wait for what changes something; return how many calls had to be cancelled."""
+        """Wait for calls that change something; return how many had to be cancelled."""
         until = monotonic() + within_s
         changing = self._calls_that(are_reads=False)
         left = [call for call in changing if not call.wait(max(0.0, until - monotonic()))]
@@ -300,11 +301,11 @@ class Bridge:
         return [call for call, is_read in tuple(self.life.calls.items()) if is_read is are_reads]
 
     def open_transactions(self) -> Collection[object]:
-        """Return the transactions that nobody has ended."""
+        """Return the transactions that have begun and not ended."""
         return tuple(self.life.open_transactions)
 
     def finish(self, within_s: float) -> bool:
-        """Call `last` and end the thread. Raises what `last` does."""
+        """Call `last` and end the thread. Raises the error of `last`."""
         loop = self.life.loop
         if loop is None:
             return True
@@ -325,10 +326,10 @@ def with_arguments(
     *arguments: Arguments.args,
     **named: Arguments.kwargs,
 ) -> Callable[[], Awaitable[Result]]:
-    """Return `function` with its arguments, of which iterators are read in this thread.
+    """Bind `function` to its arguments; iterators among them are read in this thread.
 
-    An iterator that calls the client would wait for the loop in the loop's own thread, and a slow
-    one would hold it up.
+    In the loop's thread, an iterator that calls the client would wait for that thread itself, and a
+    slow one would block it.
     """
     call: Callable[..., Awaitable[Result]] = function
     given = {name: _read_here(each) for name, each in named.items()}

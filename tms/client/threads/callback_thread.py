@@ -1,12 +1,12 @@
-"""Lets what runs in the bridge's loop call back into the thread that waits for it.
+"""Lets code in the bridge's loop call back into the thread that waits for it.
 
-A participant of a transaction, a database connection above all, often belongs to the thread that
-uses it. So the methods of a plain participant are called in that thread, which has nothing to do
-while it waits for the loop.
+A participant of a transaction, such as a database connection, often belongs to the thread that uses
+it. So the methods of a plain participant are called in that thread, which is idle while it waits
+for the loop.
 
-Ctrl-C in that thread cancels what runs in the loop, and is raised when that has ended: what it
-calls back for until then, a rollback, is still done. Wherever it comes, each job is answered: the
-method runs once at most, and the loop is told how it ended, or that it was interrupted.
+Ctrl-C in that thread cancels the call in the loop, and is raised when the call has ended: callbacks
+until then, such as a rollback, are still run. Wherever it arrives, each job gets an answer: the
+method runs at most once, and the loop gets its result or error, or learns that it was interrupted.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ class _Job:
         self._is_begun = False
         self._outcome: tuple[Any, BaseException | None] = None, RuntimeError("interrupted")
         self.is_running = False
-        """Whether it is being done; a signal's handler that calls meanwhile must not do it too."""
+        """Whether it is running, so that a signal handler that calls does not run it too."""
 
     def do(self) -> None:
-        """Call the method, and tell the loop. To be done again if Ctrl-C came within it."""
+        """Call the method and pass its outcome to the loop. Repeat this if Ctrl-C interrupts it."""
         self.is_running = True
         try:
             if not self._is_begun:
@@ -59,7 +59,7 @@ class _Job:
 
     def _tell(self) -> None:
         result, error = self._outcome
-        if self.answer.done():  # told already, or cancelled
+        if self.answer.done():  # answered already, or cancelled
             return
         if error is None:
             self.answer.set_result(result)
@@ -68,17 +68,17 @@ class _Job:
 
 
 class CallingThread:
-    """The thread that calls, one call at a time."""
+    """A calling thread, with one call at a time."""
 
     def __init__(self, bridge: Bridge) -> None:
         """Call through `bridge`."""
         self._bridge = bridge
         self._life: Life | None = None
-        """That of the first call. No other process may go on with what was begun there."""
+        """That of the first call. No other process may continue its work."""
         self._jobs: deque[_Job] = deque()
-        """Those that are not done yet, the running one too: Ctrl-C loses none of them."""
+        """Those that are not finished, including the running one: Ctrl-C loses none of them."""
         self._wakes: SimpleQueue[None] = SimpleQueue()
-        """Has an item for each change that the thread may wait for."""
+        """Gets an item for each event that the thread may wait for."""
 
     async def invoke(self, method: Callable[..., Any], *arguments: Any) -> Any:
         """Call a method in that thread; a coroutine function in the loop (`Invoke`)."""
@@ -90,7 +90,7 @@ class CallingThread:
         try:
             result = await job.answer
         finally:
-            with suppress(ValueError):  # the next call must not find it
+            with suppress(ValueError):  # the next call must not run it
                 self._jobs.remove(job)
         return await result if isawaitable(result) else result
 
@@ -101,10 +101,10 @@ class CallingThread:
         *arguments: Arguments.args,
         **named: Arguments.kwargs,
     ) -> Result:
-        """Return what `function` gives in the loop, serving it meanwhile. Raises as `Bridge.call`.
+        """Call `function` in the loop, and run its callbacks here. Raises as `Bridge.call`.
 
-        Called by one thread at a time. In a child of `os.fork()` it raises `RuntimeError` if the
-        first call was the parent's.
+        Used by one thread at a time. Raises `RuntimeError` in a child of `os.fork()` if the first
+        call was the parent's.
         """
         self._life = self._life or self._bridge.life
         self.check_process()
@@ -121,7 +121,7 @@ class CallingThread:
         return self._bridge.serve(run, partial(self._serve, ended))
 
     def begin(self, transaction: object, function: Callable[[], Awaitable[object]]) -> None:
-        """Call `function`, which begins a transaction; name it if the program ends within it."""
+        """Call `function`, which begins a transaction, and register that until `end`."""
         self.call(function)
         self._bridge.life.open_transactions.add(transaction)
 
@@ -139,7 +139,7 @@ class CallingThread:
 
     @property
     def is_parents(self) -> bool:
-        """Whether the first call was made by the parent of this process."""
+        """Whether the parent of this process made the first call."""
         return self._life is not None and self._life is not self._bridge.life
 
     def check_process(self) -> None:
@@ -151,7 +151,7 @@ class CallingThread:
             )
 
     def _serve(self, ended: list[None], call: LoopCall[Any]) -> None:
-        """Do what the loop asks for until `ended` has an item, or the call is over."""
+        """Run the loop's jobs until `ended` has an item, or the call is over."""
         interruption: BaseException | None = None
         while not (ended or call.is_over):
             try:

@@ -1,8 +1,8 @@
 """Threads for the blocking calls of an event loop, which do not keep the program from ending.
 
-Guarantees: they take calls until `shutdown`, also while the program ends. A `ThreadPoolExecutor`
-takes none once the main thread has ended, though other threads may go on publishing, and from
-Python 3.12 on no thread can be started by then: so one that is idle is always ahead.
+Guarantees: they take calls until `shutdown`, even while the program ends. A `ThreadPoolExecutor`
+takes none once the main thread has ended, though other threads may still publish, and since Python
+3.12 no thread can be started then: so one idle thread is always kept ready.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ Result = TypeVar("Result")
 
 
 class DaemonThreads(ThreadPoolExecutor):
-    """An event loop's default executor. asyncio takes none but a `ThreadPoolExecutor`."""
+    """An event loop's default executor. asyncio accepts only a `ThreadPoolExecutor`."""
 
     def __init__(self, name: str, threads_max: int = _THREADS_MAX) -> None:
         """Start one thread of `threads_max`. Each has a name that begins with `name`."""
-        super().__init__(max_workers=1)  # whose own threads are never started
+        super().__init__(max_workers=1)  # its own threads are never started
         self._name = name
         self._threads_max = threads_max
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -57,12 +57,12 @@ class DaemonThreads(ThreadPoolExecutor):
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # what it holds must not live on until the next one
+            del call  # its objects must not stay alive until the next call
             with self._state:
                 self._under_way -= 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002  as `Executor` has it
-        """End the threads after the calls taken so far, and wait for that if so asked."""
+        """End the threads after the calls taken so far; with `wait`, wait for that."""
         with self._state:
             if not self._is_shut_down:
                 self._is_shut_down = True
@@ -74,7 +74,7 @@ class DaemonThreads(ThreadPoolExecutor):
 
 
 def for_future(error: BaseException) -> BaseException:
-    """Return what a future of asyncio's carries of an error: it refuses `StopIteration`."""
+    """Return an error that asyncio's futures can carry: they refuse `StopIteration`."""
     if not isinstance(error, StopIteration):
         return error
     carried = RuntimeError("what was called raised StopIteration")
@@ -87,7 +87,7 @@ def _fulfil(future: Future[Any], call: Callable[[], Any]) -> None:
         return
     try:
         result = call()
-    except BaseException as error:  # it is the caller's, whatever it is
+    except BaseException as error:  # any error belongs to the caller
         future.set_exception(for_future(error))
     else:
         future.set_result(result)

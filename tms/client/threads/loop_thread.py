@@ -1,13 +1,13 @@
-"""One event loop in a thread of its own, which does not keep the program from ending.
+"""An event loop in a separate thread, which does not keep the program from ending.
 
-Guarantees: what is started runs until it ends or is cancelled; after `end` returned True no thread
-of it is left, and every call has ended. It needs no thread that is not there yet to end, so that it
-can do so while the program ends.
+Guarantees: a started call runs until it ends or is cancelled; after `end` returned True, none of
+its threads is left, and every call has ended. It can end without starting a thread, so also while
+the program ends.
 
-A thread that waits for a call holds no lock which the loop's thread takes. So a signal handler, or
-a finalizer that the collector runs, may start and cancel calls while its thread waits for another.
-That is why this does not stand on `anyio.from_thread` or on `concurrent.futures`: a thread that is
-interrupted within their conditions stops the loop.
+A thread that waits for a call holds no lock that the loop's thread takes. So a signal handler, or a
+finalizer that the garbage collector runs, may start and cancel calls while its thread waits for
+another. That is why this does not use `anyio.from_thread` or `concurrent.futures`: a thread that is
+interrupted within their conditions blocks the loop.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from anyio import CancelScope
 from tms.client.threads.daemon_threads import DaemonThreads
 
 _LOOK_S = 1.0
-"""How long a thread waits in one go. A signal that comes just before it begins to wait does not
-interrupt it; its handler runs at the next look."""
+"""How long a thread waits at a time. A signal that arrives just before the wait does not interrupt
+it; its handler runs after it."""
 Result = TypeVar("Result")
 
 
 class LoopCall(Generic[Result]):
-    """One call in the loop, as the thread that made it sees it."""
+    """One call in the loop, for the thread that made it."""
 
     __slots__ = (
         "_error",
@@ -45,55 +45,55 @@ class LoopCall(Generic[Result]):
     def __init__(self, function: Callable[[], Awaitable[Result]]) -> None:
         self._function = function
         self._loop: asyncio.AbstractEventLoop | None = None
-        """None until it is handed over."""
+        """None until it is passed to the loop."""
         self._scope: CancelScope | None = None
         self._is_cancelled = False
         self._task: asyncio.Task[None] | None = None
         self._result: Result | None = None
         self._error: BaseException | None = None
         self._is_done = False
-        """Whether the call gave its result, or raised its error."""
+        """Whether the call returned its result, or raised its error."""
         self._over = Lock()
-        """Free once it is over; whoever takes it frees it for the next."""
+        """Free once it is over; a thread that acquires it releases it for the next."""
         self._over.acquire()
         self.is_over = False
-        """Whether it has ended, or never will begin."""
+        """Whether it has ended, or will never begin."""
 
     def hand_over(
         self, loop: asyncio.AbstractEventLoop, begin: Callable[["LoopCall[Result]"], object]
     ) -> None:
-        """Have it begun by `begin` in the loop. Raises `RuntimeError` after the loop's end."""
+        """Schedule `begin` in the loop. Raises `RuntimeError` after the loop's end."""
         self._loop = loop
         loop.call_soon_threadsafe(begin, self)
 
     def begin(self, when_over: Callable[["LoopCall[Any]"], None]) -> None:
-        """Run it, and tell when it is over. Called in the loop."""
+        """Run it, and call `when_over` after it. Called in the loop."""
         assert self._loop is not None
         self._task = self._loop.create_task(self._run(when_over))
 
     async def _run(self, when_over: Callable[["LoopCall[Any]"], None]) -> None:
-        """Run it; whoever waits is woken here, a turn of the loop before the task has ended."""
+        """Run it, and wake its waiters, one turn of the loop before the task ends."""
         try:
             with CancelScope() as self._scope:
                 if not self._is_cancelled:
                     self._result = await self._function()
                     self._is_done = True
-        except BaseException as error:  # it is the caller's: a task's exit would end the loop
+        except BaseException as error:  # for the caller: in a task, an exit would stop the loop
             self._error, self._is_done = error, True
         finally:
-            self._scope = None  # which knows the task, which knows this call
+            self._scope = None  # it refers to the task, which refers to this call
             when_over(self)
             self.lose()
 
     def lose(self) -> None:
-        """Let nobody wait any longer."""
+        """Wake the waiters: the call will not end."""
         if not self.is_over:
             self.is_over = True
-            with suppress(RuntimeError):  # another thread has freed it at the same moment
+            with suppress(RuntimeError):  # another thread released it at the same moment
                 self._over.release()
 
     def cancel(self) -> None:
-        """Have it cancelled, but for what is shielded. It takes no lock and does not wait."""
+        """Cancel it, except for shielded parts. It takes no lock and does not wait."""
         if self._loop is None:
             self.lose()
             return
@@ -104,12 +104,12 @@ class LoopCall(Generic[Result]):
         self._is_cancelled = True
         if self._scope is not None:
             self._scope.cancel()
-        elif self._task is None:  # Ctrl-C came before it was handed over
+        elif self._task is None:  # Ctrl-C arrived before it was passed to the loop
             self.lose()
 
     def wait(self, within_s: float | None = None) -> bool:
-        """Return whether it was over within so many seconds; None is for ever."""
-        while not self.is_over:  # Ctrl-C may have taken the lock and not freed it
+        """Wait up to `within_s` seconds, or without limit; return whether it is over."""
+        while not self.is_over:  # Ctrl-C may have left the lock acquired
             if self._over.acquire(timeout=_LOOK_S if within_s is None else within_s):
                 self._over.release()
                 break
@@ -118,7 +118,7 @@ class LoopCall(Generic[Result]):
         return True
 
     def result(self, within_s: float | None = None) -> Result:
-        """Return what the call gave, raise what it raised. To be asked once.
+        """Return the call's result or raise its error. Call this once.
 
         Raises `asyncio.CancelledError` if it was cancelled, and `TimeoutError` after `within_s`.
         """
@@ -132,16 +132,16 @@ class LoopCall(Generic[Result]):
                 raise error
             return cast("Result", self._result)
         finally:
-            del error  # else the error, by its traceback, would hold itself
+            del error  # otherwise it keeps itself alive, by its traceback
 
 
 class LoopThread:
-    """A running event loop. `anyio.from_thread.start_blocking_portal` waits for its end at exit."""
+    """A running event loop. A `start_blocking_portal` of anyio would block the program's exit."""
 
     def __init__(self) -> None:
         """Start the thread."""
         self.kept: object = None
-        """The client whose connections the collector must not end before the thread does."""
+        """The client, so that its connections are not collected before the thread closes them."""
         self._blocking = DaemonThreads("tms-client-blocking")
         self._loop = asyncio.new_event_loop()
         self._ended = asyncio.Event()
@@ -157,19 +157,19 @@ class LoopThread:
             loop.run_until_complete(self._ended.wait())
             loop.run_until_complete(_cancel_what_is_left())
             loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.run_until_complete(asyncio.sleep(0))  # sockets are closed a round after all else
+            loop.run_until_complete(asyncio.sleep(0))  # sockets are closed a turn later
         finally:
             loop.close()
-            for call in tuple(self._calls):  # handed over too late: they never begin
+            for call in tuple(self._calls):  # passed to the loop too late: they never begin
                 call.lose()
             self._blocking.shutdown(wait=False)
 
     def is_current(self) -> bool:
-        """Whether this is called in the loop's own thread, which must not wait for a call."""
+        """Whether the caller is the loop's own thread, which must not wait for a call."""
         return get_ident() == self._thread.ident
 
     def start(self, call: LoopCall[Result]) -> LoopCall[Result]:
-        """Make a call in the loop. Raises `RuntimeError` after `end`; then it is over."""
+        """Start a call in the loop. Raises `RuntimeError` after `end`; the call is then over."""
         try:
             self._calls.add(call)
             call.hand_over(self._loop, self._begin)
@@ -185,10 +185,10 @@ class LoopThread:
             call.begin(self._calls.discard)
 
     def start_closing(self, close: Callable[[], Awaitable[object]]) -> None:
-        """Call `close` in the loop soon; nobody waits for it or is told what it raises.
+        """Call `close` in the loop soon, without waiting; its errors are ignored.
 
-        It takes no lock and does not wait, so the collector may run it in any thread. After the
-        end of the loop, and while it ends, it does nothing.
+        It takes no lock, so the garbage collector may call it in any thread. After the end of the
+        loop, and while it ends, it does nothing.
         """
 
         async def run() -> None:
@@ -196,7 +196,7 @@ class LoopThread:
                 await close()
 
         def begin() -> None:
-            if self._ended.is_set():  # it would be left behind; asyncio closes generators itself
+            if self._ended.is_set():  # it would never run; asyncio closes generators itself
                 return
             task = self._loop.create_task(run())
             self._closings.add(task)
@@ -206,23 +206,23 @@ class LoopThread:
             self._loop.call_soon_threadsafe(begin)
 
     async def finish_closings(self, within_s: float) -> None:
-        """Wait for what `start_closing` began: it may have something to give back."""
+        """Wait for the calls of `start_closing`, which may have messages to give back."""
         left = self._closings - {asyncio.current_task()}
         if left:
             await asyncio.wait(left, timeout=within_s)
 
     def stop(self) -> None:
-        """Have what runs cancelled and the thread ended soon. It waits for nothing."""
-        with suppress(RuntimeError):  # it has ended
+        """Cancel running calls and end the thread soon, without waiting."""
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._ended.set)
 
     def wait(self, within_s: float) -> bool:
-        """Return whether the thread has ended within so many seconds."""
+        """Wait up to `within_s` seconds; return whether the thread has ended."""
         self._thread.join(within_s)
         return not self._thread.is_alive()
 
     def end(self, within_s: float | None = None) -> bool:
-        """Stop, and return whether the thread has ended within so many seconds."""
+        """Stop, wait up to `within_s` seconds, and return whether the thread has ended."""
         self.stop()
         self._thread.join(within_s)
         if self._thread.is_alive():

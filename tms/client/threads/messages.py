@@ -7,7 +7,7 @@ Item = TypeVar("Item")
 
 
 class Closable(Protocol):
-    """A reading in an event loop that may be half done."""
+    """An iteration in an event loop that may be half done."""
 
     async def aclose(self) -> None:
         """End it."""
@@ -18,16 +18,16 @@ class Runs(Closable, Protocol):
     """Runs of messages: `tms.client.reading.half_read.HalfRead`."""
 
     async def next(self) -> Sequence[Any] | None:
-        """Return the next run; None at the end, also if it is closed meanwhile."""
+        """Return the next run; None at the end, or if it is closed in the meantime."""
         ...
 
 
 class Messages(Generic[Item]):
-    """An iterator over messages. Given by `poll`, `follow` and `take`.
+    """An iterator over messages, returned by `poll`, `follow` and `take`.
 
-    Any number of threads may take from it; each message is given once. `close` ends it, also while
-    a thread waits for the next message; nobody needs to call it, because one that nobody refers to
-    any more ends by itself.
+    Any number of threads may take from it; each message is given once. `close` ends it, even while
+    a thread waits for the next message. You need not call it: an iterator without references ends
+    by itself.
     """
 
     __slots__ = ("_end", "_form", "_items", "_next_run")
@@ -38,19 +38,19 @@ class Messages(Generic[Item]):
         end: Callable[[], None],
         form: Callable[[Any], Item] | None = None,
     ) -> None:
-        """Give what `next_run` gives, in the form that `form` makes of it, until `end`."""
+        """Iterate over the items of `next_run`, converted by `form`, until `end`."""
         self._next_run = next_run
         self._end: Callable[[], None] | None = end
         self._form = form
         self._items: list[Any] = []
-        """The rest of the run, the next one last."""
+        """The rest of the run in reverse, the next message last."""
 
     def __iter__(self) -> Self:
-        """Return itself: what was given is not given again."""
+        """Return itself; messages are not given twice."""
         return self
 
     def __next__(self) -> Item:
-        """Return the next message. Raises as the method that gave the iterator."""
+        """Return the next message. Raises as the method that returned the iterator."""
         while True:
             try:
                 item = self._items.pop()
@@ -65,7 +65,7 @@ class Messages(Generic[Item]):
         try:
             run = self._next_run()
         except BaseException:
-            if self._end is None:  # closed meanwhile
+            if self._end is None:  # closed in the meantime
                 raise StopIteration from None
             self.close()
             raise
@@ -75,12 +75,12 @@ class Messages(Generic[Item]):
         self._items[:0] = reversed(run)
 
     def close(self) -> None:
-        """Give no more. It waits for nothing; twice is the same as once."""
+        """End it, without waiting. Closing twice is harmless."""
         end, self._end = self._end, None
         if end is not None:
             self._items = []
             end()
 
     def __del__(self) -> None:
-        """End it. The collector may run it: it takes no lock."""
+        """End it. The garbage collector may call this: it takes no lock."""
         self.close()

@@ -1,9 +1,9 @@
 """Closes clients that are still open when the program ends.
 
-They are closed then, after all threads but daemon ones have ended. What daemon threads have under
-way is given a few seconds; what is not finished by then, and transactions that nobody has ended,
-are named in the log, which goes to stderr where nothing else was set up. Nothing is done where a
-process ends at once: `os._exit`, a signal that nobody handles, a child of multiprocessing's fork.
+They are closed after all threads except daemon threads have ended. Calls of daemon threads get a
+few seconds; those that are not finished by then, and open transactions, are named in the log, which
+goes to stderr unless logging is configured. Nothing is done if a process ends at once: by
+`os._exit`, by a signal without a handler, or as a child of multiprocessing's fork.
 """
 
 import logging
@@ -13,32 +13,32 @@ from typing import Protocol
 from weakref import WeakSet
 
 CALLS_S_MAX = 5.0
-"""How long the calls of daemon threads are waited for."""
+"""How long to wait for the calls of daemon threads."""
 CLOSE_S_MAX = 30.0
-"""How long the closing of one client may take: a store in this process writes what it has."""
+"""How long closing one client may take: a store in this process flushes its data."""
 
 _log = logging.getLogger(__name__)
 
 
 class Unclosed(Protocol):
-    """A client to close (`tms.client.threads.bridge`). The methods are called in this order."""
+    """A client to close (`tms.client.threads.bridge`). Its methods are called in this order."""
 
     def refuse_calls(self) -> None:
-        """Take no more calls, and end those that wait for messages."""
+        """Refuse calls, and end those that wait for messages."""
         ...
 
     def finish_calls(self, within_s: float) -> int:
-        """Wait for the other calls; return how many had to be cancelled after so many seconds."""
+        """Wait `within_s` seconds for other calls; return how many had to be cancelled."""
         ...
 
     def open_transactions(self) -> Collection[object]:
-        """Return the transactions that nobody has ended."""
+        """Return the transactions that have begun and not ended."""
         ...
 
     def finish(self, within_s: float) -> bool:
-        """Close the client; return whether that was done within so many seconds.
+        """Close the client; return whether that was done within `within_s` seconds.
 
-        Raises what the closing does.
+        Raises errors of closing.
         """
         ...
 
@@ -47,17 +47,17 @@ _unclosed: WeakSet[Unclosed] = WeakSet()
 
 
 def close_then(client: Unclosed) -> None:
-    """Have `client` closed when the program ends, if it lives then and is not closed before."""
+    """Close `client` when the program ends, if it still exists and is open."""
     _unclosed.add(client)
 
 
 def is_closed(client: Unclosed) -> None:
-    """Forget a client that is closed."""
+    """Record that a client is closed."""
     _unclosed.discard(client)
 
 
 def close_all() -> None:
-    """Close what is not closed. `tms` has it called as the program ends."""
+    """Close all open clients. `tms` registers it to be called as the program ends."""
     clients = tuple(_unclosed)
     _unclosed.clear()
     calls_until = monotonic() + CALLS_S_MAX
@@ -71,7 +71,7 @@ def close_all() -> None:
                 cut_off,
             )
         for transaction in client.open_transactions():
-            _log.error("the program ended within %r, which is not committed", transaction)
+            _log.error("the program ended during %r, which is not committed", transaction)
     for client in clients:
         _finish(client)
 
@@ -80,5 +80,5 @@ def _finish(client: Unclosed) -> None:
     try:
         if not client.finish(CLOSE_S_MAX):
             _log.error("the program ended before a client was closed, after %g s", CLOSE_S_MAX)
-    except Exception:  # the others are closed all the same
-        _log.exception("a client could not be closed as the program ended")
+    except Exception:  # close the others anyway
+        _log.exception("cannot close a client at the end of the program")

@@ -1,4 +1,4 @@
-"""Calls what stops a program's workers when SIGTERM comes, and the program's own handler too.
+"""Stops a program's workers at SIGTERM, and also calls the program's own handler.
 
 A second SIGTERM stops them now. It counts if it comes `AGAIN_S` after the first: a supervisor may
 send one to a group of processes, and one of them sends it on.
@@ -20,7 +20,7 @@ AGAIN_S = 1.0
 
 _stops: dict[object, "_Stop"] = {}
 _own: Any = None
-"""The program's handler, while `_stops` has some."""
+"""The program's handler, while `_stops` is not empty."""
 _raised: BaseException | None = None
 
 
@@ -47,7 +47,7 @@ def stopping_at_sigterm(
 ) -> Iterator[None]:
     """Call `stop` in the main thread if SIGTERM comes within the block, then `stop_now`.
 
-    In another thread than the main one this does nothing.
+    In any other thread than the main one this does nothing.
     """
     global _own  # noqa: PLW0603  a process has one handler
     if current_thread() is not main_thread():
@@ -79,7 +79,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 def _restore() -> None:
     global _own, _raised
-    if signal.getsignal(signal.SIGTERM) is _handle:  # else the program has set another one
+    if signal.getsignal(signal.SIGTERM) is _handle:  # otherwise the program has set another one
         signal.signal(signal.SIGTERM, signal.SIG_DFL if _own is None else _own)
     error, _own, _raised = _raised, None, None
     if error is not None:

@@ -1,1 +1,1 @@
-"""Topics and subscriptions, synchronous and not."""
+"""Topics and subscriptions, synchronous and asynchronous."""

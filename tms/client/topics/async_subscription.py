@@ -34,8 +34,8 @@ from tms.core.values.transaction import Transaction
 class AsyncSubscription:
     """A subscription, whether it exists or not, as one consumer uses it.
 
-    Made by `AsyncTopic.subscription`. It remembers which version of the position it has last seen;
-    `advance` moves from that one only. Besides the errors named, each method may raise
+    Made by `AsyncTopic.subscription`. It remembers the last version of the position that it has
+    seen; `advance` moves only from that one. In addition to the errors named, each method may raise
     `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsShared` if the name is a group's,
     `Unavailable`, `InternalError`, and those that change something `OutcomeUnknown`.
     """
@@ -47,13 +47,13 @@ class AsyncSubscription:
         name: str,
         begin: Callable[..., AsyncTransactionContext],
     ) -> None:
-        """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
+        """Store its name; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
         self._parts = parts
         self._services = parts.services
         self._topic_id = topic_id
         self._name = check_subscription_name(name)
         self.begin = begin
-        """Makes a transaction of its client."""
+        """Makes a transaction of the subscription's client."""
         self._seen: SubscriptionPosition | None = None
 
     def __repr__(self) -> str:
@@ -68,10 +68,10 @@ class AsyncSubscription:
     async def create(
         self, after: WhichMessage | None = None, *, exist_ok: bool = False
     ) -> SubscriptionPosition:
-        """Create it behind a message, by default before the oldest; return the position.
+        """Create it after a message, by default before the oldest; return the position.
 
-        With `exist_ok`, a subscription that exists stays where it is, and no right to create one is
-        needed then. Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
+        With `exist_ok`, an existing subscription stays where it is, and no right to create one is
+        needed. Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
         (too_many_subscriptions).
         """
         first = None if after is None else id_of(after)
@@ -89,7 +89,7 @@ class AsyncSubscription:
         return self._seen
 
     async def position(self) -> SubscriptionPosition:
-        """Return where it stands: `after`, an id or None, and `version`."""
+        """Return its position: `after`, an id or None, and `version`."""
         self._seen = await self._services.subscriptions.subscription(self._topic_id, self._name)
         return self._seen
 
@@ -97,17 +97,17 @@ class AsyncSubscription:
     def poll(
         self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
     ) -> AsyncMessages[Message]:
-        """Give the messages behind the position, which is asked for first; it is not moved.
+        """Iterate over the messages after the position, which is read first and not moved.
 
-        In a transaction that has moved it, they begin there. The options are those of
-        `AsyncTopic.poll`.
+        In a transaction that has moved it, they begin after the new position. The options are those
+        of `AsyncTopic.poll`.
         """
         return AsyncMessages(self.poll_runs(limit, **options), self._parts.readers)
 
     def poll_runs(
         self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
     ) -> HalfRead:
-        """Give what `poll` gives, in runs as they arrive."""
+        """Read the messages of `poll` in runs, as they arrive."""
         unplaced = reading(limit=limit, **options)
         move = self._move_in(options.get("tx"))
         return polled(self._blocks(unplaced, move, options.get("wait_s", 0.0)), **options)
@@ -122,12 +122,12 @@ class AsyncSubscription:
                 yield block
 
     async def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
-        """Move it behind a message, from the version last seen, or else from where it is.
+        """Move it after a message, from the version last seen, or from where it is if none was.
 
         Without `tx` it moves at once. With `tx` it moves when that commits: the last move counts,
         and nothing moves if it does not commit. Raises `SubscriptionMoved` if another consumer has
-        moved it meanwhile; with `tx` the commit raises that. After `OutcomeUnknown`, `position`
-        tells where it is.
+        moved it in the meantime; with `tx` the commit raises that. After `OutcomeUnknown`,
+        `position` returns where it is.
         """
         after = id_of(to)
         move = self._move_in(tx)
@@ -137,7 +137,7 @@ class AsyncSubscription:
             version = (self._seen or await self.position()).version
         advance = Advance(self._topic_id, self._name, after, version)
         if tx is None:
-            self._seen = None  # unknown, should the answer be lost
+            self._seen = None  # unknown if the answer is lost
             self._seen = await self._services.subscriptions.advance(advance)
         else:
             tx.gathered.advances[self._topic_id, self._name] = advance
@@ -150,15 +150,15 @@ class AsyncSubscription:
         limit: int = 100,
         participants: Callable[[], Iterable[TransactionAware]] = tuple,
     ) -> None:
-        """Call `handler` with each message and a transaction, for ever, as the only reader.
+        """Call `handler` with each message and a transaction, without end, as the only reader.
 
-        Up to `limit` messages are one transaction, which moves the position too: what the handler
-        does with the transaction, and with those that `participants` returns for it, is done if and
-        only if the position moves. While there are no messages, nothing is written.
+        Up to `limit` messages share one transaction, which also moves the position: the handler's
+        work in the transaction and with its `participants` takes effect if and only if the position
+        moves. While there are no messages, nothing is written.
 
-        What the handler raises rolls the transaction back, and is raised, but for `tms.Retry`,
-        after which it is called again with the same messages. While the server is away this waits
-        for it. Raises `SubscriptionMoved` if another reader uses the name.
+        An exception of the handler rolls the transaction back and is raised, except `tms.Retry`,
+        after which the handler is called again with the same messages. While the server is
+        unavailable, this waits for it. Raises `SubscriptionMoved` if another reader uses the name.
         """
         await run_in_loop(self, handler, self.begin, participants, limit)
 
@@ -168,7 +168,7 @@ class AsyncSubscription:
         await self._services.subscriptions.delete_subscription(self._topic_id, self._name)
 
     def _move_in(self, tx: Tx | None) -> Advance | None:
-        """Return the move that is to be made with the transaction's commit."""
+        """Return the move that the transaction's commit will make."""
         if tx is None or isinstance(tx, int | Transaction):
             return None
         return tx.gathered.advances.get((self._topic_id, self._name))

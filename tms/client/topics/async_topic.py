@@ -1,4 +1,4 @@
-"""A topic, for asyncio: the whole logic of publishing and polling, on any `Services`.
+"""A topic, for asyncio: all logic of publishing and polling, on any `Services`.
 
 `tms.client.topics.topic` is made from it.
 """
@@ -46,7 +46,7 @@ from tms.core.values.topic import TopicId
 class AsyncTopic:
     """A topic of one client, whether it exists or not. Made by `AsyncClient.topic`.
 
-    Any number of tasks may use it at once. Besides the errors named, each method may raise
+    Any number of tasks may use it at once. In addition to the errors named, each method may raise
     `Unavailable` (nothing was done; the call may succeed later), `InternalError`, and those that
     change something `OutcomeUnknown` (it may or may not have been done).
     """
@@ -60,7 +60,7 @@ class AsyncTopic:
         self._values = TopicValues(topic_id, parts.records)
 
     @property
-    def _messaging(self) -> Messaging:  # asked each time: a child of os.fork() may have none
+    def _messaging(self) -> Messaging:  # each time, because a child of os.fork() may have none
         return self._services.messaging
 
     def __repr__(self) -> str:
@@ -80,9 +80,9 @@ class AsyncTopic:
     async def create(
         self, /, ttl: Duration | None = None, *, exist_ok: bool = False, **properties: str | float
     ) -> None:
-        """Create the topic. With `exist_ok`, a topic that exists stays as it is.
+        """Create the topic. With `exist_ok`, an existing topic is left unchanged.
 
-        Then the right to see it (`describe`) is enough.
+        The right to see it (`describe`) is then enough.
 
         `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default,
         which is a week unless it is set otherwise. `properties` are yours, kept as strings. Not
@@ -110,20 +110,20 @@ class AsyncTopic:
     async def replace_properties(
         self, /, ttl: Duration | None = None, **properties: str | float
     ) -> None:
-        """Give the topic these properties and no others.
+        """Replace the properties of the topic.
 
-        Properties that are not given are removed, and `ttl`, given as to `create`, is the server's
-        default again. Repeated while the server is unavailable. Raises `TopicNotFound`,
+        Properties that are not given are removed. `ttl` is as in `create`; without it, the server's
+        default applies again. Repeated while the server is unavailable. Raises `TopicNotFound`,
         `InvalidRequest`.
         """
         await self._messaging.update_topic(self._id, with_ttl(ttl, properties))
 
     async def trim(self, before: Start) -> None:
-        """Let all messages expire that are older than a time, a message or an id.
+        """Expire all messages that are older than a time, a message or an id.
 
-        For a message in a transaction that was buffered, the time counts at which it was stored.
-        Readers do not get expired messages any more, and cleanup deletes them. Repeated while the
-        server is unavailable. Raises `TopicNotFound`, `InvalidTrimTime` for a time in the future.
+        For a buffered message of a transaction, the time at which it was stored counts. Readers no
+        longer get expired messages, and cleanup deletes them. Repeated while the server is
+        unavailable. Raises `TopicNotFound`, `InvalidTrimTime` for a time in the future.
         """
         before_ms = int.from_bytes(position(after=None, start=before)[:8])
         await self._messaging.trim_topic(self._id, before_ms)
@@ -148,37 +148,37 @@ class AsyncTopic:
     ) -> Published:
         """Publish one message or several in order, all or none; they are durable on return.
 
-        A message is its payload, or `Message(payload, key=…, headers=…)`; one message may have its
-        `key` and `headers` beside it. Returns their ids, a sequence of 20 bytes each.
+        A message is its payload, or `Message(payload, key=…, headers=…)`; for a single message,
+        `key` and `headers` may also be arguments. Returns the ids, 20 bytes each.
 
         With a `schema`, give values instead, each by itself or as
         `Record(value, key=…, headers=…)`: one value, or a list of them. They are encoded in
         Confluent's wire format. `schema` is Avro's text, "latest" of the topic's subject, or
         another form that docs/schemas.md names. It is registered under the topic's subject; with
-        `register=False` it must be there. `key_schema` is the schema of the keys. If a value does
-        not fit, nothing is published.
+        `register=False` it must exist there. `key_schema` is the schema of the keys. If a value
+        does not fit, nothing is published.
 
-        `tx` makes them part of a transaction, which rolls them back if it fails. They are sent at
-        once all the same. With `buffer=True` they are sent to where nobody sees them, and published
-        with one entry a topic when the transaction commits, which is cheaper for many. If `tx` is a
-        `Transaction` or a write pointer, so one that began elsewhere, the caller rolls back, by
-        giving the returned value to `rollback`, and publishes in the end what was buffered, by
-        `publish([], tx)`, which may be repeated. Buffered messages have no ids yet, so none are
-        returned, nor when they are published.
+        `tx` makes them part of a transaction, which rolls them back if it fails. They are still
+        sent at once. With `buffer=True` they are stored out of sight of readers, and published with
+        one entry for each topic when the transaction commits, which is cheaper for many messages.
+        If `tx` is a `Transaction` or a write pointer, so one that began elsewhere, the caller rolls
+        back by passing the returned value to `rollback`, and publishes the buffered messages at the
+        end by `publish([], tx)`, which may be repeated. Buffered messages have no ids yet, so none
+        are returned, then or when they are published.
 
-        With `if_last`, a message or an id, they are published only if the topic has no entry behind
-        that; with "empty", only if it has no entry. Every entry counts, also one that is rolled
-        back, in progress or expired. Otherwise `TopicMoved` is raised: read on from there, and
+        With `if_last`, a message or an id, they are published only if the topic has no entry after
+        that; with "empty", only if it has no entry. Every entry counts, even one that is rolled
+        back, in progress or expired. Otherwise `TopicMoved` is raised: read the new messages, and
         decide again.
 
         Repeated only if the server certainly did not carry it out. If there is no answer after it
         was sent, `OutcomeUnknown` is raised: then publishing again may write the messages twice,
         and a transaction cannot commit any more. By default one answer may take the `timeout_s` of
-        `connect`; that of a call is for all of it, repetitions too. If it ends before anything is
-        sent, `Unavailable` is raised. Raises also `TopicNotFound`, `TooLarge`, `PayloadRefused`,
-        `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
-        (empty_publish, invalid_write_pointer), `ValueError`, `RuntimeError` for a transaction that
-        has ended, and `TypeError` for what is not a message.
+        `connect`; the `timeout_s` of a call limits the whole call, including repetitions. If it
+        ends before anything is sent, `Unavailable` is raised. Raises also `TopicNotFound`,
+        `TooLarge`, `PayloadRefused`, `TransactionExpired`, `TransactionNotInProgress`,
+        `TransactionUnknown`, `InvalidRequest` (empty_publish, invalid_write_pointer), `ValueError`,
+        `RuntimeError` for a transaction that has ended, and `TypeError` for what is not a message.
         """
         how = Publishing.of(tx, if_last, buffer=buffer)
         is_encoded = schema is None and key_schema is None
@@ -253,7 +253,7 @@ class AsyncTopic:
         key_schema: GivenSchema | None = None,
         register: bool = True,
     ) -> list[Message]:
-        """Return values as messages, to be published in any way.
+        """Encode values as messages, to be published in any way.
 
         The values and schemas are those of `publish`. Raises `PayloadRefused`, `SchemaRefused`,
         `TopicNotFound`.
@@ -263,14 +263,14 @@ class AsyncTopic:
     async def decode(
         self, messages: Iterable[Message], how: Decoding | None = None
     ) -> list[Record]:
-        """Return messages of the topic as records, wherever the messages come from.
+        """Decode messages of the topic, wherever they come from, to records.
 
-        Raises `PayloadUndecodable`, unless `how` gives damaged ones as records with an error.
+        Raises `PayloadUndecodable`, unless `how` returns damaged ones as records with an error.
         """
         return await self._values.decode(messages, how or Decoding())
 
     async def store(self, messages: GivenMessages, tx: Tx) -> None:
-        """Store messages, at least one, to be published later; durable on return.
+        """Store one or more messages, to be published later; durable on return.
 
         The same as `publish(messages, tx, buffer=True)`.
         """
@@ -280,7 +280,7 @@ class AsyncTopic:
         """Roll back what one publish in a transaction wrote: transactions do not see it any more.
 
         `published` is the value that `publish` returned, or its `rollback_range`. Doing it twice is
-        the same as once, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
+        harmless, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
         `RollbackRefused`, `ValueError` if it was published without a transaction.
         """
         written = published.rollback_range if isinstance(published, Published) else published
@@ -300,26 +300,27 @@ class AsyncTopic:
     def poll(
         self, *, decode: Decoding | bool = False, **options: Unpack[PollOptions]
     ) -> AsyncMessages[Message] | AsyncMessages[Record]:
-        """Give the messages that are there, oldest first, then end.
+        """Iterate over the messages that exist, oldest first, then end.
 
-        They begin behind `after` or at `start`: a `Message`, a message id (20 bytes, 40 hexadecimal
+        They begin after `after` or at `start`: a `Message`, a message id (20 bytes, 40 hexadecimal
         digits or a `MessageId`) or a publish time (milliseconds, not seconds, since 1970, or a
         datetime with a time zone). Without both, they begin at the oldest. `limit` is the most
         messages; None is as many as one poll of the server gives (its `poll_messages_max`, a
-        million by default). No message from `end` on is given. If there are none, wait up to
-        `wait_s` seconds for some. `timeout_s` is as that of `publish`; it includes the wait.
+        million by default). The messages end before `end`. If there are none, wait up to `wait_s`
+        seconds for some. `timeout_s` is as in `publish`; it includes the wait.
 
-        Without a transaction all messages are given, also those in progress and rolled back. With
-        `tx` those that the transaction can see are given, its own included, and with `committed`
-        those that are committed now. Both skip messages that were rolled back or are invalid, and
-        end before the first that is in progress, so that no message is given before an earlier one.
+        Without a transaction, all messages are given, including those in progress and rolled back.
+        With `tx`, those that the transaction can see are given, including its own, and with
+        `committed` those that are committed now. Both skip messages that were rolled back or are
+        invalid, and end before the first that is in progress, so that no message is given before an
+        earlier one.
 
         With `decode=True` or a `Decoding`, records are given instead: values by the schemas that
-        the payloads name. A message that cannot be decoded raises `PayloadUndecodable`; its id is
-        there to go on behind.
+        the payloads name. A message that cannot be decoded raises `PayloadUndecodable`; the error
+        has its id, to continue after it.
 
         Messages arrive while you take them; nothing is sent before the first. If the connection
-        breaks, it goes on after the last message given. Raises `TopicNotFound`, `InvalidRequest`
+        breaks, it continues after the last message given. Raises `TopicNotFound`, `InvalidRequest`
         (invalid_message_id, invalid_start_time, start_time_in_seconds, invalid_limit,
         invalid_wait), with `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError`
         for both `after` and `start`, both `tx` and `committed`, both `end` and `wait_s`, or a
@@ -338,7 +339,7 @@ class AsyncTopic:
 
     @with_options
     def poll_arrow(self, **options: Unpack[PollOptions]) -> AsyncMessages[Any]:
-        """Give the messages of `poll` as record batches of pyarrow's, of about 10,000 messages.
+        """Iterate over the messages of `poll` in pyarrow's batches of about 10,000 messages.
 
         The options are those of `poll`. The columns are `message_id`, `timestamp`, `seq`,
         `payload`, `payload_timestamp`, `payload_seq`, `key`, `headers`
@@ -347,12 +348,12 @@ class AsyncTopic:
         return AsyncMessages(self.poll_arrow_runs(**options), self._parts.readers)
 
     def poll_arrow_runs(self, **options: Unpack[PollOptions]) -> HalfRead:
-        """Give what `poll_arrow` gives, one in a list."""
+        """Read the batches of `poll_arrow` in lists of one."""
         asked, wait_s = reading(**options), options.get("wait_s", 0.0)
         return polled(batches_of(self._messaging, self._id, asked, self._stops, wait_s), **options)
 
     async def range(self, *, committed: bool = True) -> TopicRange:
-        """Return where the topic begins now, and an end below which nothing is ever added.
+        """Return where the topic begins now, and an end before which nothing is ever added.
 
         With `committed`, the end is before the first message of a transaction in progress; without,
         it is for readers of all messages. Raises `TopicNotFound`.
@@ -366,8 +367,8 @@ class AsyncTopic:
     async def splits(self, start: Start, end: Start, parts: int) -> list[Split]:
         """Return at most `parts` ranges of about equal size that make up start <= id < end.
 
-        Both ends are places as `range` gives them, or as `poll` takes them. No message is read for
-        it. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        `start` and `end` are places as `range` returns them or `poll` takes them. No message is
+        read. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
         return list(
             await self._services.ranges.splits(self._id, place_of(start), place_of(end), parts)
@@ -382,10 +383,10 @@ class AsyncTopic:
         payload_bytes: int | None = None,
         committed: bool = True,
     ) -> Reach:
-        """Return the furthest end, at most `end`, that so many messages and bytes reach.
+        """Return the furthest end, at most `end`, within these numbers of messages and bytes.
 
-        At least one message, if there is one; None is no bound. `start` and `end` are places as
-        those of `splits`. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        It covers at least one message, if there is one; None means no bound. `start` and `end` are
+        as in `splits`. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
         return await self._services.ranges.reach(
             self._id,
@@ -410,11 +411,11 @@ class AsyncTopic:
     def follow(
         self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
     ) -> AsyncMessages[Message] | AsyncMessages[Record]:
-        """Give the messages that are there and those to come, for ever, each once and in order.
+        """Iterate over present and future messages, without end, each once and in order.
 
-        The options are those of `poll`. While the server is away this waits for it, and then goes
-        on behind the last message given. Raises `TopicNotFound` when the topic is deleted, and as
-        `poll`.
+        The options are those of `poll`. While the server is unavailable, this waits for it, and
+        then continues after the last message given. Raises `TopicNotFound` when the topic is
+        deleted, and as `poll`.
         """
         runs = self.follow_runs(decode=decode, **options)
         return AsyncMessages(runs, self._parts.readers)
@@ -422,7 +423,7 @@ class AsyncTopic:
     def follow_runs(
         self, *, decode: Decoding | bool = False, **options: Unpack[FollowOptions]
     ) -> HalfRead:
-        """Give what `follow` gives, in runs as they arrive."""
+        """Read the messages of `follow` in runs, as they arrive."""
         place, is_closed = ReaderPlace(reading(**options)), self._parts.is_closed
 
         def open_runs() -> Runs:

@@ -1,4 +1,4 @@
-"""How messages of one publish go to a topic: at once or buffered, in a transaction or in none."""
+"""How one publish sends messages to a topic: at once or buffered, with or without a transaction."""
 
 from datetime import datetime
 from typing import NamedTuple

@@ -22,14 +22,14 @@ from tms.core.values.subscriptions import SubscriptionPosition
 class Subscription:
     """A subscription, whether it exists or not, as one consumer uses it.
 
-    Made by `Topic.subscription`. It remembers which version of the position it has last seen;
-    `advance` moves from that one only. Besides the errors named, each method may raise
+    Made by `Topic.subscription`. It remembers the last version of the position that it has seen;
+    `advance` moves only from that one. In addition to the errors named, each method may raise
     `TopicNotFound`, `SubscriptionNotFound`, `SubscriptionIsShared` if the name is a group's,
     `Unavailable`, `InternalError`, and those that change something `OutcomeUnknown`.
     """
 
     def __init__(self, subscription: AsyncSubscription, bridge: Bridge) -> None:
-        """Stand on `subscription`, called through `bridge`."""
+        """Use `subscription`, called through `bridge`."""
         self._subscription = subscription
         self._bridge = bridge
 
@@ -45,35 +45,36 @@ class Subscription:
     def create(
         self, after: WhichMessage | None = None, *, exist_ok: bool = False
     ) -> SubscriptionPosition:
-        """Create it behind a message, by default before the oldest; return the position.
+        """Create it after a message, by default before the oldest; return the position.
 
-        With `exist_ok`, a subscription that exists stays where it is, and no right to create one is
-        needed then. Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
+        With `exist_ok`, an existing subscription stays where it is, and no right to create one is
+        needed. Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
         (too_many_subscriptions).
         """
         return self._bridge.call(self._subscription.create, after, exist_ok=exist_ok)
 
     def position(self) -> SubscriptionPosition:
-        """Return where it stands: `after`, an id or None, and `version`."""
+        """Return its position: `after`, an id or None, and `version`."""
         return self._bridge.call(self._subscription.position)
 
     @with_options
     def poll(
         self, limit: int | None = None, **options: Unpack[SubscriptionPollOptions]
     ) -> Messages[Message]:
-        """Give the messages behind the position, which is asked for first; it is not moved.
+        """Iterate over the messages after the position, which is read first and not moved.
 
-        In a transaction that has moved it, they begin there. The options are those of `Topic.poll`.
+        In a transaction that has moved it, they begin after the new position. The options are those
+        of `Topic.poll`.
         """
         return self._bridge.iterate(self._subscription.poll_runs(limit, **options))
 
     def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
-        """Move it behind a message, from the version last seen, or else from where it is.
+        """Move it after a message, from the version last seen, or from where it is if none was.
 
         Without `tx` it moves at once. With `tx` it moves when that commits: the last move counts,
         and nothing moves if it does not commit. Raises `SubscriptionMoved` if another consumer has
-        moved it meanwhile; with `tx` the commit raises that. After `OutcomeUnknown`, `position`
-        tells where it is.
+        moved it in the meantime; with `tx` the commit raises that. After `OutcomeUnknown`,
+        `position` returns where it is.
         """
         self._bridge.call(self._subscription.advance, to, tx)
 
@@ -84,15 +85,15 @@ class Subscription:
         limit: int = 100,
         participants: Callable[[], Iterable[TransactionAware]] = tuple,
     ) -> None:
-        """Call `handler` with each message and a transaction, for ever, as the only reader.
+        """Call `handler` with each message and a transaction, without end, as the only reader.
 
-        Up to `limit` messages are one transaction, which moves the position too: what the handler
-        does with the transaction, and with those that `participants` returns for it, is done if and
-        only if the position moves. While there are no messages, nothing is written.
+        Up to `limit` messages share one transaction, which also moves the position: the handler's
+        work in the transaction and with its `participants` takes effect if and only if the position
+        moves. While there are no messages, nothing is written.
 
-        What the handler raises rolls the transaction back, and is raised, but for `tms.Retry`,
-        after which it is called again with the same messages. While the server is away this waits
-        for it. Raises `SubscriptionMoved` if another reader uses the name.
+        An exception of the handler rolls the transaction back and is raised, except `tms.Retry`,
+        after which the handler is called again with the same messages. While the server is
+        unavailable, this waits for it. Raises `SubscriptionMoved` if another reader uses the name.
         """
 
         def begin(participants: Iterable[TransactionAware]) -> TransactionContext:

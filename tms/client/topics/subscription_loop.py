@@ -1,7 +1,7 @@
-"""The endless loop of a subscription's one reader: waits outside, works inside a transaction.
+"""The endless loop of a subscription's only reader: waits outside, works inside a transaction.
 
-While there is nothing, it polls and writes nothing. What the handler does and the move of the
-position are one commit.
+While there are no messages, it polls and writes nothing. One commit covers the handler's work and
+the move of the position.
 """
 
 import time
@@ -20,14 +20,14 @@ from tms.core.values.message import Message
 
 WAIT_S = 20.0
 PAUSE_S = 1.0
-"""How long it waits after a failure that may pass, and after a `Retry` that does not say."""
+"""The pause after a temporary failure, and after a `Retry` without a delay."""
 EMPTY_S_MIN = 0.1
 
 Participants = Callable[[], Iterable[TransactionAware]]
 
 
 def _pause_after(error: Exception) -> float | None:
-    """Return the seconds after which the work is done again, or None if it is not."""
+    """Return the seconds until the work is repeated; None if it is not."""
     if isinstance(error, Retry):
         return PAUSE_S if error.delay_s is None else error.delay_s
     if isinstance(error, TransactionConflict):
@@ -42,9 +42,9 @@ async def run_in_loop(
     participants: Participants,
     limit: int,
 ) -> None:
-    """Work for ever on an `AsyncSubscription`.
+    """Work without end on an `AsyncSubscription`.
 
-    Raises what the handler raises, and what does not pass.
+    Raises errors of the handler, and those that are not temporary.
     """
 
     async def polled(**options: Any) -> list[Message]:
@@ -76,7 +76,7 @@ def run_in_thread(
     participants: Participants,
     limit: int,
 ) -> None:
-    """Work for ever on a `Subscription`, in this thread. Raises as `run_in_loop`."""
+    """Work without end on a `Subscription`, in this thread. Raises as `run_in_loop`."""
     while True:
         try:
             if not list(subscription.poll(1, committed=True, wait_s=WAIT_S)):

@@ -1,1 +1,1 @@
-"""Transactions of a program: what was published in them, their participants, and how they end."""
+"""Transactions of a program: their publications, participants and ends."""

@@ -1,20 +1,20 @@
 """A transaction of an application, for asyncio: Tephra's `TransactionContext`.
 
-The rules. Participants are started with it, messages last. To commit: the participants' changes are
-announced (`can_commit`, where there are any), each persists, messages last; then the commit, which
-also moves subscriptions; then each is told (`post_commit`). Whatever fails before the commit is
-carried out, the body of the `with` included, rolls all participants back, and the transaction is
-aborted where all of them succeeded in that, invalidated where one did not: readers skip what it
-left. The error that began it is the one that is raised; what else failed is added to it as notes,
-logged, with its traceback if it is an error of a participant, and kept in `suppressed`. What a
-participant raises once the transaction is committed is only logged and kept: the work is done.
+The rules. Participants are started with it, messages last. To commit, the participants' changes are
+announced (`can_commit`, if there are any), and each persists, messages last; then the commit is
+sent, which also moves subscriptions; then `post_commit` of each is called. Any failure before the
+commit is carried out, including one in the body of the `with`, rolls all participants back. The
+transaction is aborted if all of them succeed in that, and invalidated if one does not: readers skip
+what it left. The first error is the one that is raised; later ones are added to it as notes, logged
+(with a traceback if they are a participant's), and kept in `suppressed`. An error of a participant
+after the commit is only logged and kept: the work is done.
 
-If the answer to a commit is lost, the client asks the server what became of it
-(`tms.client.transactions.commit_outcome`). If the server does not say, `OutcomeUnknown` names the
-transaction, and nobody is rolled back, because it may be committed.
+If the answer to a commit is lost, the client asks the server for its outcome
+(`tms.client.transactions.commit_outcome`). If the server does not answer, `OutcomeUnknown` names
+the transaction, and no participant is rolled back, because it may be committed.
 
-A cancellation (or Ctrl-C) never leaves half a commit: the outcome of one that was sent is found out
-first.
+A cancellation (or Ctrl-C) never leaves half a commit: once a commit was sent, its outcome is
+determined first.
 """
 
 import logging
@@ -38,10 +38,10 @@ from tms.core.values.transaction import Transaction
 from tms.outgoing.answer import reason_of
 
 INTERRUPTED_S_MAX = 5.0
-"""How long the outcome of an interrupted commit is asked for: somebody waits for the end."""
+"""How long to ask for the outcome of an interrupted commit: the user waits for the end."""
 
 ROLL_BACK_S = 1.0
-"""How long a rollback may take after the caller's deadline: a transaction that nobody ends holds up
+"""How long a rollback may take after the caller's deadline: a transaction that is not ended blocks
 readers until it times out."""
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 class _Stage(Enum):
     NEW = "has not begun: use it in a with statement"
-    OPEN = "is under way"
+    OPEN = "is in progress"
     COMMITTED = "has been committed"
     ROLLED_BACK = "has been rolled back"
     IN_DOUBT = "may have been committed"
@@ -58,9 +58,9 @@ class _Stage(Enum):
 class AsyncTransactionContext:
     """One transaction, begun and ended by `async with`. Made by `AsyncClient.transaction`.
 
-    What is published with it by `AsyncTopic.publish(…, tx)`, what its participants do, and the
-    moves of subscriptions are seen by transactional readers together, or never. Any task may
-    publish within it; only one at a time may begin it, end it, or call its other methods.
+    Transactional readers see the messages of `AsyncTopic.publish(…, tx)`, the participants' work,
+    and the moves of subscriptions together, or never. Any task may publish within it; only one at a
+    time may begin it, end it, or call its other methods.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AsyncTransactionContext:
         *,
         commit_for_s: float,
     ) -> None:
-        """Start nothing yet. Ask for `commit_for_s` seconds what became of a commit."""
+        """Start nothing yet. A commit is repeated, or asked about, for `commit_for_s` seconds."""
         self._transactions = services.transactions
         self._request = request
         self._commit_for_s = commit_for_s
@@ -84,7 +84,7 @@ class AsyncTransactionContext:
         self._suppressed: list[BaseException] = []
 
     def calling_by(self, invoke: Invoke) -> Self:
-        """Have `invoke` call its participants; return it. Only before it begins."""
+        """Call participants by `invoke`; return the transaction. Only before it begins."""
         assert self._stage is _Stage.NEW
         self._invoke = invoke
         return self
@@ -118,32 +118,32 @@ class AsyncTransactionContext:
 
     @property
     def suppressed(self) -> Sequence[BaseException]:
-        """The errors besides the one raised: in rolling back, or after the commit."""
+        """The errors that were not raised: in rolling back, or after the commit."""
         return tuple(self._suppressed)
 
     @property
     def gathered(self) -> Gathered:
-        """The work of topics and subscriptions in it. Raises `RuntimeError` unless it is open."""
+        """The publications, moves and acks in it. Raises `RuntimeError` unless it is open."""
         self._check_open()
         return self._gathered
 
     async def add(self, participant: TransactionAware) -> None:
-        """Take in another participant; if the transaction is open, it is started at once.
+        """Add another participant; if the transaction is open, it is started at once.
 
-        Raises what its `start` does; then it is rolled back with the others.
+        Raises the error of its `start`, which rolls back all participants.
         """
         if any(participant is other for other in self._participants):
             return
         if self._stage is not _Stage.NEW:
             self._check_open()
-        self._participants.insert(-1, participant)  # messages stay the last
+        self._participants.insert(-1, participant)  # messages stay last
         if self._transaction is not None:
             await self._start(participant)
 
     async def checkpoint(self) -> Transaction:
-        """Go on under a new write pointer: what was written before can be told from what comes.
+        """Continue under a new write pointer, which separates earlier from later writes.
 
-        What is buffered is persisted first. A failure rolls the transaction back. Raises
+        Buffered work is persisted first. A failure rolls the transaction back. Raises
         `TransactionNotInProgress`, `TooLarge` (too_many_checkpoints).
         """
         self._check_open()
@@ -161,8 +161,8 @@ class AsyncTransactionContext:
     async def abort(self) -> None:
         """Roll all back now; the end of the `with` does nothing then.
 
-        Raises the first that failed, with the others as notes; the transaction is invalid then, or
-        will be when it times out.
+        Raises the first error, with the others as notes; the transaction is then invalid, or will
+        be when it times out.
         """
         self._check_open()
         await self._roll_back(None)
@@ -175,8 +175,8 @@ class AsyncTransactionContext:
         """Start the transaction, then the participants.
 
         Raises `TransactionDuplicate` if the owner's sequence is committed already,
-        `OwnerElsewhere`, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner), and what a
-        participant raises.
+        `OwnerElsewhere`, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner), and errors
+        of participants.
         """
         if self._stage is not _Stage.NEW:
             raise RuntimeError("a transaction is used once: make another")
@@ -197,7 +197,7 @@ class AsyncTransactionContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit, or roll back if the body raised. Raises the reason if it was not committed."""
+        """Commit, or roll back if the body raised. Raises the reason if it did not commit."""
         if self._stage is not _Stage.OPEN:
             return
         if error is not None:
@@ -227,7 +227,7 @@ class AsyncTransactionContext:
         for participant in self._participants:
             found = await self._invoke(participant.changes)
             if not isinstance(found, Collection):
-                found = await self._invoke(list, found)  # where the rest of its work is done
+                found = await self._invoke(list, found)  # where the iterator does its work
             changes.update(found)
         if changes:
             await self._transactions.can_commit(self.transaction_id, changes)
@@ -235,7 +235,7 @@ class AsyncTransactionContext:
             await self._invoke(participant.persist)
 
     async def _commit(self) -> BaseException | None:
-        """Commit; return the cancellation that arrived meanwhile, which is still to be raised."""
+        """Commit; return a cancellation that arrived in the meantime and must still be raised."""
         request = self._gathered.request
         commit = Commit(self._transactions, self.transaction_id, request)
         interruption: BaseException | None = None
@@ -249,7 +249,7 @@ class AsyncTransactionContext:
         except TransactionNotInProgress as error:
             if error.detail.get("status") != TransactionStatus.COMMITTED:
                 raise
-            # By another that joined it: what was written is committed, but not what was requested.
+            # By another program that joined it: the writes are committed, but not our request.
             if request != NOTHING:
                 interruption = error
         except OutcomeUnknown:
@@ -257,7 +257,7 @@ class AsyncTransactionContext:
             raise
         except BaseException as error:
             if not isinstance(error, Exception):
-                self._stage = _Stage.IN_DOUBT  # cancelled again, before its outcome was known
+                self._stage = _Stage.IN_DOUBT  # cancelled again before its outcome was known
             raise
         self._stage = _Stage.COMMITTED
         return interruption
@@ -273,7 +273,7 @@ class AsyncTransactionContext:
         self._raise_interruption()
 
     async def _roll_back(self, cause: BaseException | None) -> None:
-        """Roll back all participants, end the transaction; note on `cause` what fails in it."""
+        """Roll back all participants and end the transaction; add failures to `cause` as notes."""
         self._stage = _Stage.ROLLED_BACK
         with CancelScope(shield=True), at_least(ROLL_BACK_S):
             for participant in self._started:
@@ -281,7 +281,7 @@ class AsyncTransactionContext:
                 await self._try(participant.rollback, what)
             await self._end(all_undone=not self._suppressed)
             for ack in self._gathered.acks:
-                what = "a message could not be given back: its lease will end"
+                what = "a message could not be given back; its lease will expire"
                 await self._try(partial(ack.rolled_back, cause), what)
         if cause is not None:
             _note(cause, self._suppressed)
@@ -294,19 +294,19 @@ class AsyncTransactionContext:
             self._suppress(what, error)
 
     def _raise_interruption(self) -> None:
-        """Raise the cancellation that came while nothing could be left half done."""
+        """Raise a cancellation that arrived during work that had to be finished."""
         for error in self._suppressed:
             if not isinstance(error, Exception):
                 raise error
 
     async def _end(self, *, all_undone: bool) -> None:
-        """Abort, or invalidate. Where the server is away, the transaction times out instead."""
+        """Abort or invalidate. If the server is unavailable, the transaction times out instead."""
         end: Any = self._transactions.abort if all_undone else self._transactions.invalidate
         try:
             await end(self.transaction_id)
         except TransactionNotInProgress as error:
             if error.detail.get("status") == TransactionStatus.COMMITTED:
-                self._suppress("the transaction was committed by another", error)
+                self._suppress("another program committed the transaction", error)
         except BaseException as error:
             self._suppress("the transaction could not be ended", error)
 
@@ -324,7 +324,7 @@ class AsyncTransactionContext:
 
 
 def _note(error: BaseException, others: Iterable[BaseException]) -> None:
-    """Add the others to what is told of `error`."""
+    """Add `others` to `error` as notes."""
     for other in others:
         for note in getattr(other, "__notes__", ())[-1:]:
             error.add_note(f"{note}: {other!r}")

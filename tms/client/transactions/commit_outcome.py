@@ -1,8 +1,8 @@
-"""A commit that is carried to its end: done, refused, or said to be unknown. Nothing is guessed.
+"""A commit, repeated until its outcome is certain, or reported as unknown. Nothing is guessed.
 
-An answer may be lost before or after the commit was carried out. Then the server is asked where
-the transaction stands: committed is success; in progress, the commit is sent again; ended in
-another way is refusal. Only a refusal allows what took part to be rolled back.
+An answer may be lost before or after the commit was carried out. Then the client asks the server
+for the transaction's state: if it is committed, that is success; if it is in progress, the commit
+is sent again; any other end is a refusal. Only after a refusal may the participants be rolled back.
 """
 
 from tms.client.remote.retry import repeat, was_not_done
@@ -19,7 +19,7 @@ from tms.core.services.commits import CommitRequest
 from tms.core.services.transactions import AsyncTransactions, TransactionStatus
 
 COMMIT_S = 10.0
-"""How long a commit is tried that no client began."""
+"""How long to try the commit of a transaction that began elsewhere."""
 _OPEN = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
 
 
@@ -39,11 +39,11 @@ class Commit:
         self._may_be_done = False
 
     async def finish(self, for_s: float) -> None:
-        """Commit, asking and repeating for `for_s` seconds.
+        """Commit; ask for the outcome and repeat for up to `for_s` seconds.
 
         May be called again after it was cancelled. Raises `OutcomeUnknown`, which names the
-        transaction, where an attempt may have been carried out and the server stays away; all else
-        that it raises, save a cancellation, is a refusal: it is not committed.
+        transaction, if an attempt may have been carried out and the server stays unavailable. Any
+        other error, except a cancellation, is a refusal: it is not committed.
         """
         try:
             await repeat(self._attempt, when=self._goes_on, for_s=for_s)
@@ -59,7 +59,7 @@ class Commit:
         return isinstance(error, RequestError) or was_not_done(error)
 
     def _goes_on(self, error: BaseException) -> bool:
-        # What is no TmsError says that this process cannot go on: the client was closed.
+        # Any other error means that this process cannot continue: the client was closed.
         return isinstance(error, TmsError) and not isinstance(error, RequestError)
 
     async def _attempt(self) -> None:
@@ -68,7 +68,7 @@ class Commit:
         try:
             await self._transactions.commit(self._id, self._request)
         except TransactionNotInProgress:
-            # An attempt before this one may have arrived since the server was asked.
+            # An earlier attempt may have arrived since the server was asked.
             if not (self._may_be_done and await self._is_committed()):
                 raise
         except BaseException as error:
@@ -76,7 +76,7 @@ class Commit:
             raise
 
     async def _is_committed(self) -> bool:
-        """Ask. Raises `TransactionNotInProgress` where it has ended otherwise."""
+        """Ask the server. Raises `TransactionNotInProgress` if it has ended without a commit."""
         status = (await self._transactions.info(self._id)).status
         if status is TransactionStatus.COMMITTED:
             return True

@@ -1,4 +1,4 @@
-"""The participants of a transaction besides messages, and the order of their calls.
+"""The participants of a transaction other than messages, and the order of their calls.
 
 The verbs and their order are those of Tephra's `TransactionAware`;
 `tms.client.transactions.async_transaction` calls them.
@@ -13,15 +13,15 @@ import anyio.to_thread
 from tms.core.values.transaction import Transaction
 
 Invoke = Callable[..., Awaitable[Any]]
-"""Calls a participant's method with arguments, and returns what it gives or raises."""
+"""Calls a participant's method with arguments; returns its result or raises its error."""
 
 
 class TransactionAware(Protocol):
     """A participant: its work is kept if and only if the transaction commits.
 
-    Methods may be plain or coroutine functions. Plain ones are called in the thread that uses
-    `tms.Client`, which may wait; those of `tms.aio` in a thread of a pool, for they may wait there
-    too. One participant is in one transaction at a time, and may be in another afterwards.
+    Methods may be plain or coroutine functions. Both may block: `tms.Client` calls plain methods in
+    the thread that uses it, and `tms.aio` in a thread of a pool. A participant is in one
+    transaction at a time, and may be in another afterwards.
     """
 
     @property
@@ -30,42 +30,41 @@ class TransactionAware(Protocol):
         ...
 
     def start(self, tx: Transaction, /) -> Awaitable[None] | None:
-        """Begin: what is done from now on belongs to `tx`."""
+        """Begin: all work from now on belongs to `tx`."""
         ...
 
     def update(self, tx: Transaction, /) -> Awaitable[None] | None:
-        """Go on under the new write pointer of a checkpoint."""
+        """Continue under the new write pointer of a checkpoint."""
         ...
 
     def changes(self) -> Awaitable[Iterable[bytes]] | Iterable[bytes]:
-        """Return the keys of what it changed: two transactions that share one conflict.
+        """Return the keys of its changes: two transactions that share a key conflict.
 
-        Asked once, when the transaction is about to be committed.
+        Called once, when the transaction is about to be committed.
         """
         ...
 
     def persist(self) -> Awaitable[None] | None:
         """Make the work durable, such that it can still be undone.
 
-        Called before the commit and, earlier, before each checkpoint; `changes` has been asked for
-        only before the commit.
+        Called before the commit, after `changes`, and before each checkpoint.
         """
         ...
 
     def post_commit(self) -> Awaitable[None] | None:
-        """Finish: the transaction is committed, whatever happens here."""
+        """Finish: the transaction is committed, even if this fails."""
         ...
 
     def rollback(self) -> Awaitable[None] | None:
-        """Undo the work, persisted or not; raise where that cannot be done.
+        """Undo the work, persisted or not; raise if that fails.
 
-        Called at most once a transaction, and never after `post_commit`.
+        Called at most once for each transaction, and never after `post_commit`.
         """
         ...
 
 
 async def invoke_in_loop(method: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a method from a coroutine: one that may wait in a thread of a pool."""
+    """Call a method from a coroutine; one that may block, in a thread of a pool."""
     if iscoroutinefunction(method):
         return await method(*arguments)
     result = await anyio.to_thread.run_sync(method, *arguments)

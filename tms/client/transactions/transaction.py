@@ -18,13 +18,13 @@ from tms.core.values.transaction import Transaction
 class TransactionContext:
     """One transaction, begun and ended by `with`. Made by `Client.transaction`.
 
-    What is published with it by `Topic.publish(…, tx)`, what its participants do, and the moves of
-    subscriptions are seen by transactional readers together, or never. Any thread may publish
-    within it; only one at a time may begin it, end it, or call its other methods.
+    Transactional readers see the messages of `Topic.publish(…, tx)`, the participants' work, and
+    the moves of subscriptions together, or never. Any thread may publish within it; only one at a
+    time may begin it, end it, or call its other methods.
     """
 
     def __init__(self, context: AsyncTransactionContext, bridge: Bridge) -> None:
-        """Stand on `context`, called through `bridge`."""
+        """Use `context`, called through `bridge`."""
         self._home = CallingThread(bridge)
         self._context = context.calling_by(self._home.invoke)
 
@@ -54,26 +54,26 @@ class TransactionContext:
 
     @property
     def suppressed(self) -> Sequence[BaseException]:
-        """The errors besides the one raised: in rolling back, or after the commit."""
+        """The errors that were not raised: in rolling back, or after the commit."""
         return self._context.suppressed
 
     @property
     def gathered(self) -> Gathered:
-        """The work of topics and subscriptions in it. Raises `RuntimeError` unless it is open."""
+        """The publications, moves and acks in it. Raises `RuntimeError` unless it is open."""
         self._home.check_process()
         return self._context.gathered
 
     def add(self, participant: TransactionAware) -> None:
-        """Take in another participant; if the transaction is open, it is started at once.
+        """Add another participant; if the transaction is open, it is started at once.
 
-        Raises what its `start` does; then it is rolled back with the others.
+        Raises the error of its `start`, which rolls back all participants.
         """
         self._home.call(self._context.add, participant)
 
     def checkpoint(self) -> Transaction:
-        """Go on under a new write pointer: what was written before can be told from what comes.
+        """Continue under a new write pointer, which separates earlier from later writes.
 
-        What is buffered is persisted first. A failure rolls the transaction back. Raises
+        Buffered work is persisted first. A failure rolls the transaction back. Raises
         `TransactionNotInProgress`, `TooLarge` (too_many_checkpoints).
         """
         return self._home.call(self._context.checkpoint)
@@ -81,8 +81,8 @@ class TransactionContext:
     def abort(self) -> None:
         """Roll all back now; the end of the `with` does nothing then.
 
-        Raises the first that failed, with the others as notes; the transaction is invalid then, or
-        will be when it times out.
+        Raises the first error, with the others as notes; the transaction is then invalid, or will
+        be when it times out.
         """
         self._home.end(self, self._context.abort)
 
@@ -90,8 +90,8 @@ class TransactionContext:
         """Start the transaction, then the participants.
 
         Raises `TransactionDuplicate` if the owner's sequence is committed already,
-        `OwnerElsewhere`, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner), and what a
-        participant raises.
+        `OwnerElsewhere`, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner), and errors
+        of participants.
         """
         self._home.begin(self, self._context.__aenter__)
         return self
@@ -102,9 +102,9 @@ class TransactionContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit, or roll back if the body raised. Raises the reason if it was not committed.
+        """Commit, or roll back if the body raised. Raises the reason if it did not commit.
 
-        A child that was forked within leaves it to its parent.
+        A child forked within the block leaves the transaction to its parent.
         """
         if self._home.is_parents and error is not None:
             return

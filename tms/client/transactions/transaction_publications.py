@@ -1,12 +1,14 @@
-"""The publications of a transaction: the participant that is always there, and persists last.
+"""The publications of a transaction: the participant that always exists, and persists last.
 
-What is published directly goes to the server at once, and its range is remembered for a rollback:
-one range a topic and write pointer, as wide as all of them, for a rollback touches only entries of
-its own write pointer. What is buffered goes to the server's Payload table at once, where nobody
-sees it, and one entry that refers to all of it is published when the transaction persists.
+Direct publications go to the server at once, and their ranges are remembered for a rollback: for
+each topic and write pointer, one range that spans all of them, because a rollback touches only
+entries of its own write pointer. Buffered messages go to the server's Payload table at once, where
+readers do not see them, and one entry that refers to all of them is published when the transaction
+persists.
 
-Where an answer was lost, nobody knows whether the messages are there, once, and in which range. So
-such a transaction can neither be committed nor be rolled back: it ends invalid, seen by nobody.
+If an answer was lost, it is unknown whether the messages exist, whether only once, and in which
+range. So such a transaction can neither be committed nor be rolled back: it ends invalid, and no
+reader sees it.
 """
 
 from dataclasses import replace
@@ -27,7 +29,7 @@ class TransactionPublications:
     name = "messages"
 
     def __init__(self) -> None:
-        """Have published nothing."""
+        """Begin without publications."""
         self._messaging: dict[TopicId, Messaging] = {}
         self._ranges: dict[_Place, RollbackRange] = {}
         self._buffered: dict[TopicId, None] = {}
@@ -43,7 +45,7 @@ class TransactionPublications:
         payloads: list[bytes],
         if_last: bytes | None = None,
     ) -> Published:
-        """Publish at once, or what was buffered if there are no payloads."""
+        """Publish at once; without payloads, publish the buffered messages."""
         self._messaging[topic_id] = messaging
         pointer = self._write_pointer
         try:
@@ -70,15 +72,15 @@ class TransactionPublications:
         self._buffered[topic_id] = None
 
     def _is_in_doubt(self, error: BaseException) -> bool:
-        """Whether what raised `error` may have been carried out; then nothing will be committed."""
+        """Whether a call that raised `error` may have been done; if so, record that it is lost."""
         if isinstance(error, RequestError) or was_not_done(error):
             return False
-        # One that was cancelled may be carried out all the same.
+        # A cancelled call may have been carried out.
         self._lost = error if isinstance(error, Exception) else OutcomeUnknown(reason="cancelled")
         return True
 
     def check_complete(self) -> None:
-        """Raise what a publish raised whose outcome is not known."""
+        """Raise the error of a publish whose outcome is unknown."""
         if self._lost is not None:
             raise self._lost
 
@@ -95,7 +97,7 @@ class TransactionPublications:
         return []
 
     async def persist(self) -> None:
-        """Publish what was buffered, a topic after the other."""
+        """Publish the buffered messages, one topic after another."""
         self.check_complete()
         for topic_id in list(self._buffered):
             await self.publish(self._messaging[topic_id], topic_id, [])
@@ -104,17 +106,17 @@ class TransactionPublications:
         """Do nothing: the commit has made the messages visible."""
 
     async def rollback(self) -> None:
-        """Roll back what was published; raise where some may be left."""
+        """Roll back the publications; raise if some may be left."""
         failed: Exception | None = None
         for (topic_id, _), published in self._ranges.items():
             try:
                 await self._messaging[topic_id].rollback(topic_id, published)
             except TopicNotFound:
-                continue  # with the topic its messages have gone
+                continue  # the messages have gone with the topic
             except Exception as error:
                 failed = error
                 if may_pass(error):
-                    break  # the server is away, and each topic would be waited for in vain
+                    break  # the server is unavailable; do not wait for each topic
         if failed is not None:
             raise failed
         if self._may_be_left:
@@ -122,7 +124,7 @@ class TransactionPublications:
 
 
 def _spanning(one: RollbackRange, other: RollbackRange) -> RollbackRange:
-    """Return the smallest range that holds both."""
+    """Return the smallest range that contains both."""
     start = min((r.start_timestamp, r.start_sequence_id) for r in (one, other))
     end = max((r.end_timestamp, r.end_sequence_id) for r in (one, other))
     return replace(

@@ -1,4 +1,4 @@
-"""A transaction under way as topics and subscriptions see it, and what they gather in it."""
+"""An open transaction for topics and subscriptions, and the work that they gather in it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -16,25 +16,25 @@ class AckInCommit(Protocol):
     """A message of a group that the commit acknowledges."""
 
     def commit_acks(self) -> CommitAcks:
-        """Return what the commit carries of it."""
+        """Return the part of the commit that acknowledges it."""
         ...
 
     def committed(self) -> None:
-        """Learn that it is acknowledged."""
+        """Record that it is acknowledged."""
         ...
 
     async def rolled_back(self, cause: BaseException | None) -> None:
-        """Learn that it is not, and have it given again."""
+        """Give it back: it is not acknowledged."""
         ...
 
     def in_doubt(self) -> None:
-        """Learn that nobody knows."""
+        """Record that the outcome is unknown."""
         ...
 
 
 @dataclass(slots=True)
 class Gathered:
-    """The messages and moves that a transaction's commit or rollback is about."""
+    """The publications, moves and acks that a transaction's commit or rollback covers."""
 
     transaction_id: int = 0
     messages: TransactionPublications = field(default_factory=TransactionPublications)
@@ -63,7 +63,7 @@ class OpenTransaction(Protocol):
 
 
 def by_delivery(acks: Iterable[AckInCommit]) -> tuple[CommitAcks, ...]:
-    """Return what a commit carries, one value a delivery, ids ascending."""
+    """Return the acks of a commit: one value for each delivery, ids ascending."""
     joined: dict[tuple[TopicId, str, int], CommitAcks] = {}
     for each in acks:
         one = each.commit_acks()

@@ -19,81 +19,80 @@ from tms.core.values.transaction import Transaction
 
 
 class Transactions:
-    """Starts and ends transactions. Each method may raise `Unavailable` and `InternalError` too.
+    """Starts and ends transactions. Each method may also raise `Unavailable` and `InternalError`.
 
-    What changes something is durable when it returns. Methods that take the id of a transaction
-    raise `TransactionNotInProgress` where it has ended, whose detail has its `status`, and
-    `TransactionUnknown` where it never was, or ended too long ago.
+    Changes are durable on return. Methods that take the id of a transaction raise
+    `TransactionNotInProgress` if it has ended, with its `status` in the detail, and
+    `TransactionUnknown` if it never existed or ended too long ago.
 
     A transaction belongs to the principal that started it. Methods that take the id of one raise
-    `NotPermitted` (transaction_of_another) if you are another principal, and may not end any. A
-    program that works in a transaction itself has `Client.transaction`.
+    `NotPermitted` (transaction_of_another) if you are another principal that may not end any
+    transaction. A program that works in a transaction itself has `Client.transaction`.
     """
 
     def __init__(self, transactions: AsyncTransactions, bridge: Bridge) -> None:
-        """Stand on `transactions`, called through `bridge`."""
+        """Use `transactions`, called through `bridge`."""
         self._transactions = transactions
         self._bridge = bridge
 
     def start(self, request: StartRequest) -> Transaction:
         """Start a transaction.
 
-        Raises `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere`
-        where that was by another origin, `OwnerBusy`, `InvalidRequest` (invalid_timeout,
-        invalid_owner), `TooManyTransactions`, `NotPermitted` (transaction_of_another) if the owner
-        is another principal's, `RateExceeded` (principal_rate_exceeded), `TooLarge`
-        (too_many_owners).
+        Raises `TransactionDuplicate` if the sequence is already committed, `OwnerElsewhere` if
+        another origin committed it, `OwnerBusy`, `InvalidRequest` (invalid_timeout, invalid_owner),
+        `TooManyTransactions`, `NotPermitted` (transaction_of_another) if the owner is another
+        principal's, `RateExceeded` (principal_rate_exceeded), `TooLarge` (too_many_owners).
         """
         return self._bridge.call(self._transactions.start, request)
 
     def transaction(self, transaction_id: int) -> Transaction:
-        """Return the snapshot of a transaction in progress, as `start` or `checkpoint` did."""
+        """Return the snapshot of a transaction in progress, as from `start` or `checkpoint`."""
         return self._bridge.call(self._transactions.transaction, transaction_id)
 
     def info(self, transaction_id: int) -> TransactionInfo:
-        """Return where a transaction stands, also one that ended of late.
+        """Return the state of a transaction, even of one that ended recently.
 
-        This is how a client that lost the answer to a commit learns of it. How one has ended that
-        committed or aborted, everybody is told. Raises `TransactionUnknown`, `NotPermitted` only.
+        A client that lost the answer to a commit uses it. Everybody may see how a transaction
+        committed or aborted. Raises `TransactionUnknown`, `NotPermitted` only.
         """
         return self._bridge.call(self._transactions.info, transaction_id)
 
     def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
-        """Announce what it changed, before it is made persistent.
+        """Announce the changes of a transaction before they are persisted.
 
-        Raises `TransactionConflict` where another that committed meanwhile changed one of the same
+        Raises `TransactionConflict` if another that committed in the meantime changed one of the
         keys, and `TooLarge` (too_many_changes).
         """
         self._bridge.call(self._transactions.can_commit, transaction_id, changes)
 
     def commit(self, transaction_id: int, request: CommitRequest = NOTHING) -> None:
-        """Make it visible as a whole, and with it do what is requested besides.
+        """Make all its writes visible at once, and do the rest of the request.
 
-        What was stored and is not named there stays unreachable. Raises `TransactionConflict`,
-        `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`, `SubscriptionNotFound`,
-        `TopicNotFound`, `PublicationRefused`, `TooLarge` (too_many_topics_at_once); then it is
-        still in progress, and should be aborted.
+        Stored messages that the request does not name stay unreachable. Raises
+        `TransactionConflict`, `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`,
+        `SubscriptionNotFound`, `TopicNotFound`, `PublicationRefused`, `TooLarge`
+        (too_many_topics_at_once); then it is still in progress, and should be aborted.
 
-        If the answer is lost, the client asks what became of it, as in `Client.transaction`, and
-        raises `OutcomeUnknown` if nobody says.
+        If the answer is lost, the client asks for the outcome, as in `Client.transaction`, and
+        raises `OutcomeUnknown` if no server answers.
         """
         commit = Commit(self._transactions, transaction_id, request)
         self._bridge.call(commit.finish, COMMIT_S)
 
     def abort(self, transaction_id: int) -> TransactionStatus:
-        """End it; all that it wrote has been undone. Return what it is now.
+        """End it after all its writes were undone, and return its status.
 
-        That is ABORTED, or INVALID where not all it published was rolled back, or it is long:
-        readers skip what it left.
+        The status is ABORTED, or INVALID if not all it published was rolled back or if it is long;
+        readers skip what remains.
         """
         return self._bridge.call(self._transactions.abort, transaction_id)
 
     def invalidate(self, transaction_id: int) -> None:
-        """End it where what it wrote could not be undone, or nobody is there who could."""
+        """End it although its writes could not be undone, or nobody can undo them."""
         self._bridge.call(self._transactions.invalidate, transaction_id)
 
     def checkpoint(self, transaction_id: int) -> Transaction:
-        """Return it with a new write pointer: what was written before can be told from what comes.
+        """Return it with a new write pointer, which separates later writes from earlier ones.
 
         Raises `TooLarge` (too_many_checkpoints).
         """
@@ -112,25 +111,25 @@ class Transactions:
         return self._bridge.call(self._transactions.invalid_count)
 
     def truncate_invalid_ids(self, ids: Collection[int]) -> int:
-        """Take write pointers off the invalid list; return how many were on it.
+        """Remove write pointers from the invalid list; return how many were on it.
 
-        Only once nothing written under them is left: it would become visible.
+        Only after everything written under them is gone, because it would become visible.
         """
         return self._bridge.call(self._transactions.truncate_invalid_ids, ids)
 
     def truncate_invalid_before(self, time_ms: int) -> int:
-        """Take those off the invalid list that started before a time; return how many.
+        """Remove those that started before a time from the invalid list; return how many.
 
-        Raises `InvalidTruncateTime` where one that started before is in progress.
+        Raises `InvalidTruncateTime` if one that started earlier is in progress.
         """
         return self._bridge.call(self._transactions.truncate_invalid_before, time_ms)
 
     def owners(
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
-        """Return the owners that are remembered, at most `limit`, oldest commit first.
+        """Return at most `limit` remembered owners, the oldest commit first.
 
-        More than `OWNERS_LISTED_MAX` are never listed. With a `principal`, those that are its own.
+        At most `OWNERS_LISTED_MAX` are listed. With a `principal`, only its own.
         """
         return self._bridge.call(self._transactions.owners, limit, principal=principal)
 
@@ -143,5 +142,5 @@ class Transactions:
         self._bridge.call(self._transactions.forget_owner, owner)
 
     def snapshot(self) -> bytes:
-        """Return the whole state, as `docs/formats.md` describes it; Tephra reads it as its own."""
+        """Return the whole state, as `docs/formats.md` describes it; Tephra can read it."""
         return self._bridge.call(self._transactions.snapshot)
