@@ -12,7 +12,7 @@ from tms.transactions.pruning import InvalidList
 
 
 class Fate(Enum):
-    """What readers do at an entry."""
+    """The action of readers at an entry."""
 
     SEEN = "seen"
     """All readers get it."""

@@ -56,7 +56,7 @@ class Wait(NamedTuple):
 
 @dataclass(slots=True)
 class RememberedTopic:
-    """What is remembered of a topic as long as its row does not change."""
+    """The facts about a topic that are remembered as long as its row does not change."""
 
     row: bytes
     topic: TopicMetadata

@@ -53,7 +53,7 @@ class Due:
 
 
 class Memory:
-    """What is remembered of all parts from one pass to the next."""
+    """The memory of all parts from one pass to the next."""
 
     def __init__(self) -> None:
         self._before: dict[Region, Due] = {}

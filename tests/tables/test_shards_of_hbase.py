@@ -105,7 +105,7 @@ def test_the_tables_of_a_shard_are_no_place_for_another_store(rows: Rows) -> Non
     with pytest.raises(StoreSharded):
         init(rows, None, AT.of_shard(1))
     init(rows, None, Place(AT.host, AT.port, "m.0", None))
-    with pytest.raises(StoreFormatUnknown, match="tables of a whole store already"):
+    with pytest.raises(StoreFormatUnknown, match="tables of a whole store exist already"):
         init(rows, THREE, Place(AT.host, AT.port, "m", None))
 
 
@@ -152,7 +152,7 @@ def test_a_shard_is_opened_as_what_it_is_alone(rows: Rows) -> None:
         (one, OneShard(1, Sharding(4, ShardBy.TOPIC))),
         ("hbase://simulated:1/m", OneShard(0, THREE)),
     ):
-        with pytest.raises(StoreFormatUnknown, match="and not of shard"):
+        with pytest.raises(StoreFormatUnknown, match=", not of shard"):
             opening.open_store(url, shard=expected, takes_over=True)
     with pytest.raises(StoreSharded):
         opening.open_store(URL, shard=opening.ANY_SHARD)

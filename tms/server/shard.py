@@ -89,7 +89,7 @@ class Process(NamedTuple):
 
 
 class Upkeep(NamedTuple):
-    """What upkeep of a store needs besides the services: its URL and settings."""
+    """The upkeep of a store needs this besides the services: its URL and settings."""
 
     url: str
     store: Store
