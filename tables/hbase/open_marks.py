@@ -2,7 +2,7 @@
 
     mark key := 0xff "open"                    of a server that has the store alone
                 0xff "open", token int64       of the leader with that token, of a cluster
-    mark     := JSON object {"host", "pid", "since"}; empty: closed
+    mark     := JSON object {"host", "pid", "since"}; empty if closed
 
 A server that died leaves its mark. The next single server waits until no call of the dead one can
 be in progress. A leader need not wait, because late rows of earlier leaders are hidden. It deletes
@@ -52,7 +52,7 @@ def closed_alone() -> Run:
 
 
 def closed(token: int) -> list[Run]:
-    """Return the runs that mark the store as closed by a leader; token 0: by a single server."""
+    """Return the runs that mark the store as closed by a leader, or (token 0) a single server."""
     return [closed_alone(), *([taken_away({key_of(token): b""}, token)] if token else ())]
 
 
