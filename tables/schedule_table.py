@@ -151,7 +151,7 @@ class ScheduleRows:
         return SchedulePage(rows, cancelled, None)
 
     def count(self, after: DuePlace, *, limit: int) -> tuple[int, DuePlace | None]:
-        """Return how many of the next `limit` rows wait, and where to go on; None at the end."""
+        """Return how many of the next `limit` rows wait, and where to continue; None at the end."""
         count, last = 0, after
         scanned = 0
         with self._store.scan(GROUP, self._key(after) + b"\x01", self._stop, limit=limit) as found:
@@ -229,7 +229,7 @@ def _body(key: bytes, value: bytes) -> bytes:
 
 
 def row_of_schedule(topic_prefix: bytes, key: bytes) -> dict[str, Any] | None:
-    """Return what a row's key says; None if it is no schedule's. Raises `StoreCorrupt`."""
+    """Return the fields of a schedule row's key; None for other rows. Raises `StoreCorrupt`."""
     kind = key[len(topic_prefix) : len(topic_prefix) + _KIND_BYTES]
     rest = key[len(topic_prefix) + _KIND_BYTES :]
     if kind == _WATERMARK and len(rest) == _TOKEN.size:
