@@ -31,7 +31,7 @@ class TakeSettings:
     """The settings of takes. Raises `InvalidRequest` (invalid_group)."""
 
     prefetch: int = PREFETCH
-    """How many messages are taken ahead; 0: one is taken for each that is asked for."""
+    """How many messages are taken ahead; with 0, one is taken when the program asks for it."""
     lease_s: int | None = None
     hold_s_max: float = HOLD_S_MAX
     one_of_a_key: bool = False

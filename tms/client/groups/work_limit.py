@@ -15,7 +15,7 @@ _COMMIT_S = 5
 
 @dataclass(frozen=True, slots=True)
 class WorkLimit:
-    """The limits of one call; None is no limit of the client's."""
+    """The limits of one call; None if the client sets none."""
 
     work_s: float | None = None
     transaction_s: int | None = None

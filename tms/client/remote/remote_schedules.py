@@ -1,7 +1,7 @@
 """Scheduled messages over REST.
 
-Scheduling is repeated only if it certainly was not carried out, and so is a cancellation: a second
-one is told that the message is not there, as if it had been published.
+Scheduling is repeated only if it certainly was not carried out, and so is a cancellation: a
+second one would get 404, as if the message had been published.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class RemoteSchedules:
     """The schedules of a server, as `tms.core.values.schedules.Schedules`."""
 
     def __init__(self, calls: Calls) -> None:
-        """Stand on `calls`."""
+        """Send requests by `calls`."""
         self._calls = calls
 
     async def schedule(

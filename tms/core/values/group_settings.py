@@ -66,7 +66,7 @@ class GroupSettings:
             0,
             RATE_MAX,
             "How many messages takes get per second, on average; at once at most the amount of a "
-            "second. 0: no limit.",
+            "second. 0 disables it.",
         ),
     ] = 0
     attempts_max: Annotated[
@@ -74,7 +74,7 @@ class GroupSettings:
         _number(
             0,
             ATTEMPTS_MAX,
-            "How many attempts a message has before it becomes a dead letter; 0: no bound.",
+            "How many attempts a message has before it becomes a dead letter; 0 disables it.",
         ),
     ] = 0
     dead_letter: Annotated[

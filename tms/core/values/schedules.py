@@ -91,7 +91,7 @@ class DeliveryTime(NamedTuple):
     def due_ms(self, now_ms: int, ahead_s_max: int) -> int:
         """Return the time in milliseconds since 1970.
 
-        Raises `InvalidRequest` (invalid_delivery_time) if it is no time, or too far ahead.
+        Raises `InvalidRequest` (invalid_delivery_time) if it is not a time, or too far ahead.
         """
         detail = {"deliver_at": self.at_ms, "deliver_after": self.after_s}
         given = {name: value for name, value in detail.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The pace of a group: how many messages its takes may get now. A restart begins it anew.
+"""The pace of a group: how many messages its takes may get now. A restart resets it.
 
 Used from the event loop's thread alone; times are steady.
 """
@@ -39,7 +39,7 @@ class Pace:
             self._rate.give_back(count, now_ms)
 
     def is_used_up(self, per_s: int, now_ms: int) -> bool:
-        """Whether the rate allows nothing now; 0 is no rate."""
+        """Whether the rate allows nothing now; a rate of 0 allows everything."""
         return per_s > 0 and not self._rate_of(per_s).available(now_ms)
 
     def next_ms(self, other_ms: int | None) -> int | None:
@@ -54,7 +54,7 @@ class Pace:
             self.allowed_ms = 0
 
     def _rate_of(self, per_s: int) -> Rate:
-        """Return the rate; another one than before begins anew."""
+        """Return the rate; a new one starts with its full amount."""
         if self._rate.per_period != per_s:
             self._rate = Rate(per_s)
         return self._rate

@@ -69,7 +69,7 @@ class LoadedSchedules(Participant):
             await engine.threads.write(stored.rows.sweep, stored.watermark)
         state.check_current()
         if failures != self._failures:
-            raise StoreUnavailable(reason="a write failed meanwhile; try again")
+            raise StoreUnavailable(reason="a write has failed; try again")
         schedule = LoadedSchedule(state.prefix, stored.rows, stored.watermark)
         before = self._loaded.get(state.topic.id)
         if before is not None:  # of an earlier generation

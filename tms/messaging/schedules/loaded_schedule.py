@@ -53,7 +53,7 @@ class LoadedSchedule:
     def check_current(self) -> None:
         """Raise `StoreUnavailable` if it is not in use any more."""
         if self.is_dropped:
-            raise StoreUnavailable(reason="the schedule was read again meanwhile; try again")
+            raise StoreUnavailable(reason="the schedule has been read again; try again")
 
     def place(self, due_ms: int, number: int) -> DuePlace:
         """Return the place of a message that is due at a time; the number is new.

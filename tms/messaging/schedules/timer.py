@@ -188,7 +188,7 @@ class ScheduleTimer:
         known = [each for each in firsts if each is not None]
         if not known:
             return None
-        # What was scheduled at the watermark's time is due, even if the clock was set back.
+        # Messages scheduled at the watermark's time are due, even if the clock was set back.
         return _NOW if min(known) <= schedule.watermark.due_ms else min(known)
 
 
