@@ -177,7 +177,7 @@ def _rows(
 def _look(exchange: Exchange, of: Callable[..., A]) -> Callable[[State], A]:
     """Return a look at the setting that applies in the scope of a request."""
     default_to_global = flag(exchange, "defaultToGlobal")
-    return partial(of, given=_scope(exchange), default_to_global=default_to_global)
+    return partial(of, name=_scope(exchange), default_to_global=default_to_global)
 
 
 def _scope(exchange: Exchange) -> str:

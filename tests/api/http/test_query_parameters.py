@@ -18,7 +18,12 @@ BOUNDS = f"start={FIRST_ID.hex()}&end={first_id_at(2 * NOW_MS).hex()}"
 
 def path_of(operation: Operation) -> str:
     return operation.path.format(
-        namespace="ns", topic="t", subscription="s", transaction_id=POINTER, id="a" * 12
+        namespace="ns",
+        topic="t",
+        subscription="s",
+        transaction_id=POINTER,
+        scheduled_id="0" * 32,
+        id="a" * 12,
     )
 
 

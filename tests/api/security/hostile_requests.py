@@ -27,6 +27,7 @@ NAMES = {
     "topic": "t",
     "subscription": "s",
     "transaction_id": POINTER,
+    "scheduled_id": "0" * 32,
     "id": "1",
     "subject": "s",
     "version": "1",

@@ -27,6 +27,7 @@ def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
         "topic": "t",
         "subscription": "s",
         "transaction_id": transaction,
+        "scheduled_id": "0" * 32,
         "id": "none",
     }
     for operation in OPERATIONS:
