@@ -193,7 +193,7 @@ async def test_a_disk_that_hangs_holds_up_nobody(
         clock.advance(60_000)
         audit.add(record())
     assert ["1 lines" in each.getMessage() for each in caplog.records] == [True, False]
-    assert "lost 6 audit lines so far" in caplog.text
+    assert "lost 6 lines of the audit" in caplog.text
     sink.may_write.set()
     await audit.close()
     assert len(sink.lines) == QUEUE_MAX + 1
