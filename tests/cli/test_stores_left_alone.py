@@ -133,7 +133,7 @@ def test_what_reads_a_group_changes_nothing(filled: Filled, tmp_path: Path) -> N
             assert (code, bool(err)) in ((0, False), (2, True)), command
             continue
         assert (code, err) == (0, ""), command
-        assert "g" in out or command[1] in ("members", "open")
+        assert "g" in out or command[1] in ("members", "open", "scheduled")
     assert grouped.content() == before
 
 

@@ -100,6 +100,10 @@ class CountsByGroup:
             self._in_memory.remove(counts)
             self._rest.add(counts)
 
+    def forget(self, topic_id: TopicId, name: str) -> None:
+        """Forget a group that is deleted."""
+        self._groups.pop((topic_id, name), None)
+
     def keep(self, names: Collection[_Name]) -> None:
         """Forget the groups that are not among `names`: they are deleted."""
         for name in self._groups.keys() - names:

@@ -232,6 +232,8 @@ class LoadedGroups(Participant):
             del self._groups[place]
         self._changed.discard(group)
         self.counts.end(group.commands.counts)
+        if group.state.gone or group.ending is not None:
+            self.counts.forget(*place)
         for timer in (group.timer, group.burial_timer):
             if timer is not None:
                 timer.cancel()
