@@ -324,6 +324,17 @@ async def reads_schemas_first(parts: Parts) -> None:
     await part.close()
 
 
+async def publishes_schedules(parts: Parts) -> None:
+    timer: Any = parts.registries.services.schedules._timer
+    due = timer._due = Breaking(timer._due)
+    due.faults["take"] = parts.fault
+    timer._wake.set()
+    await until(lambda: due.raised == 1)
+    due.faults["take"] = parts.fault
+    timer._wake.set()
+    await until(lambda: due.raised == 2)
+
+
 async def watches_the_figures(parts: Parts) -> None:
     clock = Breaking(SystemClock())
     clock.faults["now_ms"] = parts.fault
@@ -360,6 +371,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "asking the other servers": asks_the_other_servers,
     "sharing the shards": shares_the_shards,
     "the watch of the server's figures": watches_the_figures,
+    "publishing of scheduled messages": publishes_schedules,
 }
 
 
