@@ -261,7 +261,7 @@ def test_config_shows_values_sources_and_descriptions(monkeypatch: pytest.Monkey
     code, out, err = run_command("config", "--store", "memory:", "--no-sync")
 
     assert (code, err) == (0, "")
-    assert 'store = "memory:"  (--store)\n    The place of the data. It is leveldb:' in out
+    assert 'store = "memory:"  (--store)\n    The URL of the store. It is leveldb:' in out
     assert "sync = false  (--sync)\n" in out
     assert "ttl_s_default = 60  (TMS_TTL_S_DEFAULT)\n" in out
     assert 'listen = "127.0.0.1:11015"  (default)\n' in out

@@ -112,7 +112,7 @@ def _load(config: Path | None, flags: dict[str, object]) -> Loaded:
 def _serve(*, config: Path | None, **flags: object) -> None:
     """Run a server until Ctrl-C or SIGTERM; it then finishes the requests that it has accepted.
 
-    `tms config` explains each setting, including rarely used ones, and names its environment
+    `tms config` explains every setting and names its environment
     variable.
     """
     settings = _load(config, flags).settings
