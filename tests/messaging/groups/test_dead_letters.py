@@ -14,7 +14,7 @@ from tests.waiting import until
 from tms.core.errors import InvalidRequest, TopicNotFound
 from tms.core.values.dead_letters import Disposition, origin_of
 from tms.core.values.frame import bodies_of
-from tms.core.values.groups import Acks, LimitedBy, Nacks, Refusal
+from tms.core.values.groups import Acks, LimitedBy, Nacks, Refusal, Settle, Take
 from tms.core.values.message import Message
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
@@ -287,3 +287,23 @@ async def test_a_copy_of_the_store_has_them_and_redrives_each_once(
         ids = [each.id for each in (first, second, third)]
         assert (await groups.redrive(TOPIC, "g", ids)).redriven == expected
     assert payloads(await world.take("b", 5)) == [b"1", b"2"]
+
+
+async def test_two_groups_share_a_topic_that_is_deleted_and_made_again(world: World) -> None:
+    groups, messaging = world.services.groups, world.services.messaging
+    await with_dead_letters(world, attempts_max=1)
+    await groups.create_group(TOPIC, "h")
+    await groups.set_group(TOPIC, "h", {"attempts_max": 1, "dead_letter": DEAD.name})
+    await world.publish(b"1")
+    await fail(world)
+    taken = await groups.take(TOPIC, "h", Take("b"))
+    await groups.settle(TOPIC, "h", "b", Settle(nacks=[Nacks(number(taken))]))
+    await has(world, 2)
+    assert (await groups.redrive(TOPIC, "g")).redriven == 1
+    assert len((await groups.dead_letters(TOPIC, "h")).letters) == 1
+    await messaging.delete_topic(DEAD)
+    await messaging.create_topic(DEAD)
+    assert not (await groups.dead_letters(TOPIC, "h")).letters
+    await fail(world)
+    [letter] = await has(world, 1)
+    assert [each.id for each in (await groups.dead_letters(TOPIC, "g")).letters] == [letter.id]
