@@ -78,16 +78,11 @@ PLACES: st.SearchStrategy[Position] = st.sampled_from(SeekTo) | RAW_IDS | COUNTS
 STATES = st.builds(
     GroupState,
     through=st.none() | RAW_IDS,
-    unread=COUNTS,
-    open=COUNTS,
-    leased=COUNTS,
-    waiting=COUNTS,
-    blocked=COUNTS,
     oldest_open=st.none() | RAW_IDS,
     oldest_s=st.none() | st.floats(0, 10**9),
-    members=COUNTS,
     limited_by=st.none() | st.sampled_from(LimitedBy),
     stopped_at=st.none() | NUMBERS,
+    **{each.name: COUNTS for each in dataclasses.fields(GroupState) if each.type is int},
 )
 GROUPS = st.builds(Group, st.just(ORDERS), NAMES, COUNTS, st.none() | RAW_IDS, SETTINGS, STATES)
 LISTS = st.lists(RAW_IDS, max_size=3)

@@ -133,7 +133,8 @@ class _Server:
             if self._tls is not None and turn % _LOOK_TURNS == 0:
                 self._tls.look()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), _DATE_INTERVAL_S)
+                async with asyncio.timeout(_DATE_INTERVAL_S):
+                    await self._stop.wait()
 
     def close(self) -> None:
         """Accept no new connections."""

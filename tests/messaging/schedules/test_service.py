@@ -1,14 +1,23 @@
 """Scheduled messages on a whole service, with a clock that tests move."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.schedules.conftest import World
-from tests.waiting import turns
-from tms.core.errors import InvalidRequest, ScheduledNotFound, TooLarge, TopicNotFound
+from tests.waiting import WAIT_S_MAX, turns, until
+from tms.core.errors import (
+    InvalidRequest,
+    OutcomeUnknown,
+    ScheduledNotFound,
+    StoreUnavailable,
+    TooLarge,
+    TopicNotFound,
+)
 from tms.core.limits import Limits
+from tms.core.values.batch import Batch
 from tms.core.values.schedules import DeliveryTime
 from tms.core.values.store_features import SCHEDULES
 from tms.core.values.topic import TopicId
@@ -100,6 +109,52 @@ async def test_a_message_that_is_cancelled_when_it_is_due_is_either_cancelled_or
     await asyncio.gather(*tasks)
     await world.publishes([each for each in payloads if each not in cancelled])
     assert await world.waiting() == []
+
+
+@pytest.mark.parametrize("world", ["memory"], indirect=True)
+async def test_no_cancellation_is_refused_because_of_a_publication_that_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [scheduled] = await world.schedule(b"a", after_s=1)
+    schedules, messaging = world.services.schedules, world.services.messaging
+    [loaded] = schedules._schedules._loaded.values()
+    store = world.store
+
+    written = len(store.batches)
+
+    def fail_after_first(write: Callable[[Batch], None], batch: Batch) -> None:
+        if len(store.batches) > written:
+            raise OutcomeUnknown(reason="made to fail")
+        write(batch)
+
+    store.passed.clear()
+    first = asyncio.ensure_future(messaging.publish(TOPIC, [b"first"]))
+    await until(lambda: world.services.engine.writer._outstanding)
+    world.clock.advance(1_000)
+    schedules._timer.look_at(TOPIC, 0)
+    await turns(100)
+    cancelling = asyncio.ensure_future(schedules.cancel_scheduled(TOPIC, scheduled))
+    await turns(100)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_or_fail", fail_after_first)
+        store.passed.set()
+        await first
+        await until(lambda: loaded.is_dropped)
+    with pytest.raises(StoreUnavailable):
+        await cancelling
+    await schedules.cancel_scheduled(TOPIC, scheduled)
+    assert await world.published() == [b"first"]
+
+
+@pytest.mark.parametrize("world", ["memory"], indirect=True)
+async def test_the_timer_ends_at_any_moment_after_it_was_woken(world: World) -> None:
+    for between in range(8):
+        await world.schedule(b"a", after_s=60)
+        await turns(20)
+        world.services.schedules._timer._wake.set()
+        await turns(between)
+        async with asyncio.timeout(WAIT_S_MAX):
+            await world.again()
 
 
 async def test_deleting_a_topic_ends_its_schedule(world: World) -> None:

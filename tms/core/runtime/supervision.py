@@ -124,7 +124,8 @@ async def _pause(seconds: float, until: asyncio.Event | None) -> None:
         await asyncio.sleep(seconds)
         return
     try:
-        await asyncio.wait_for(until.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await until.wait()
     except TimeoutError:
         return
 

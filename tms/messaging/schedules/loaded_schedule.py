@@ -84,10 +84,10 @@ class LoadedSchedule:
     def is_known_to_wait(self, place: DuePlace, pages: int) -> bool | None:
         """Return whether a message still waits that did so when `pages` pages were published.
 
-        None if its row must be looked at again.
+        None if its row must be looked at again after the flush: one that ends it may fail.
         """
         if place in self._cancelled or place <= self.watermark:
-            return False
+            return None if self.is_in_flush else False
         return True if place > self._highest or pages == self.pages else None
 
     def cancel(self, place: DuePlace) -> None:

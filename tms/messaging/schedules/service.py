@@ -133,6 +133,7 @@ class ScheduleService:
                     try:
                         await self._engine.writer.submit(write, caller)
                     except CarryAgain:
+                        await self._schedules.wait_for_flush(schedule)
                         continue
                     return
 

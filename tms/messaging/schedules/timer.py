@@ -95,7 +95,8 @@ class ScheduleTimer:
             return
         wait_s = min(max(0, first_ms - now_ms) / MS_PER_S, _LOOK_S)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), wait_s)
+            async with asyncio.timeout(wait_s):
+                await self._wake.wait()
 
     async def _find(self) -> None:
         """Give a turn to all topics that have a schedule."""

@@ -121,7 +121,7 @@ class Cancellation(TopicWrite):
         self._schedule.check_current()
         waits = self._schedule.is_known_to_wait(self._place, self._pages)
         if waits is None:
-            raise CarryAgain(reason="pages have been published")
+            raise CarryAgain(reason="pages have been published, or are in this flush")
         if not waits:
             raise ScheduledNotFound(topic=str(self.state.topic.id), id=self._place.id)
         self._schedule.rows.cancel(batch, self._place)

@@ -105,7 +105,8 @@ class EtcdConnection:
         self._running = supervised("connecting to etcd", self._run, until=self._closing)
         timeout_s = self._address.session_timeout_s
         try:
-            await asyncio.wait_for(self._ready.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._ready.wait()
         except TimeoutError:
             raise MetadataUnavailable(reason=self._reason) from None
 
@@ -124,7 +125,8 @@ class EtcdConnection:
                 self._home.post(self._link.broken)
                 await self._disconnect()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self._closing.wait()
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
     async def _connect(self, host: str) -> None:
@@ -206,7 +208,8 @@ class EtcdConnection:
 
     async def _read_watch(self, timeout_s: float | None) -> Any:
         try:
-            answer = await asyncio.wait_for(self._watching.read(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                answer = await self._watching.read()
         except asyncio.CancelledError:
             if self._is_dropped:
                 raise Broken(self._reason) from None

@@ -211,7 +211,8 @@ class ZooKeeperConnection:
         Raises kazoo's errors, and `MetadataUnavailable` if no answer comes in time.
         """
         try:
-            return await asyncio.wait_for(self.send(request), self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                return await self.send(request)
         except TimeoutError:
             reason = f"no answer within {self._timeout_s} s"
             raise MetadataUnavailable(reason=reason) from None

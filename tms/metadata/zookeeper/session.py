@@ -86,7 +86,8 @@ class ZooKeeper:
         self._connection.start()
         timeout_s = self._link.watch.timeout_ms / 1000
         try:
-            await asyncio.wait_for(shared(self._ready), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await shared(self._ready)
         except TimeoutError:
             reason = f"no connection within {timeout_s} s"
             raise MetadataUnavailable(reason=reason) from None
