@@ -1,5 +1,9 @@
 """Requests to another server over kept connections, and their answers."""
 
+import asyncio
+import gc
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -229,3 +233,27 @@ async def test_nothing_was_sent_where_there_is_no_connection(
     closed.close()
     with pytest.raises(NotSent):
         await ask(closed)
+
+
+async def test_a_connection_that_is_cancelled_as_it_is_made_leaves_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with peer_that(answer_all) as peer:
+        port = int(peer.url.rpartition(":")[2])
+        addresses = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))
+            for host in ("127.0.0.1", "127.0.0.2")
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_: addresses)
+        way = Upstream(f"http://localhost:{port}")
+        for between in range(16):
+            connected = len(peer.talks)
+            asking = asyncio.ensure_future(ask(way))
+            await until(lambda connected=connected: len(peer.talks) > connected)
+            await turns(between)
+            asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await asking
+            way.close()
+            way.is_closed = False
+        gc.collect()

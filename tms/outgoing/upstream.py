@@ -15,7 +15,10 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from socket import SOCK_STREAM
 from typing import Any, cast
+
+from aiohappyeyeballs import start_connection
 
 from tms.outgoing.answer import Answer, reason_of
 from tms.outgoing.connection import OnWrite, Patience, UpstreamConnection
@@ -25,7 +28,8 @@ from tms.outgoing.url import Url, parse_url
 CONNECTIONS_MAX = 1000
 """Further requests wait for one of this number of connections."""
 CONNECT_S_MAX = 5.0
-_NEXT_ADDRESS_S = 0.25
+_NEXT_S = 0.25
+"""How long one address of a name is tried alone."""
 IDLE_S_MAX = 4.0
 """An idle connection is closed long before the other server would close it."""
 
@@ -218,13 +222,13 @@ class Upstream:
         tls: ssl.SSLContext | None,
         name: str | None,
     ) -> asyncio.Transport:
-        tried: dict[str, Any] = {}
-        if to.has_name and isinstance(self.loop, asyncio.BaseEventLoop):
-            tried["happy_eyeballs_delay"] = (
-                _NEXT_ADDRESS_S  # uvloop tries addresses one after the other
-            )
+        server: dict[str, Any] = {"host": to.host, "port": to.port}
+        if to.has_name:
+            # asyncio loses the socket if it is cancelled as the first of several addresses answers.
+            addresses = await self.loop.getaddrinfo(to.host, to.port, type=SOCK_STREAM)
+            server = {"sock": await start_connection(addresses, happy_eyeballs_delay=_NEXT_S)}
         transport, _ = await self.loop.create_connection(
-            protocol, to.host, to.port, ssl=tls, server_hostname=name, **tried
+            protocol, **server, ssl=tls, server_hostname=name
         )
         return transport
 
