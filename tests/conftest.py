@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck
+from hypothesis import HealthCheck, strategies
 from hypothesis import settings as hypothesis_settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
@@ -71,9 +71,19 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     hypothesis_settings.load_profile("tms")
+    strategies.register_type_strategy(int, _bounded_nowhere)
     runs_tests = hasattr(config, "workerinput") or not option.numprocesses
     if runs_tests and not option.collectonly:
         orphans.keep()
+
+
+def _bounded_nowhere(_: type[int]) -> strategies.SearchStrategy[int]:
+    """Refuse to derive a strategy from `int`, as `builds` does for arguments that are not named.
+
+    Few of our integers may have any size, and a test found one that has bounds only by chance.
+    """
+    message = "an argument of type int needs a strategy with its bounds"
+    raise TypeError(message)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
