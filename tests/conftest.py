@@ -71,17 +71,15 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     hypothesis_settings.load_profile("tms")
-    strategies.register_type_strategy(int, _bounded_nowhere)
+    # For arguments that `builds` is not given: few of our integers may have any size, and a draw
+    # beyond the bounds of one is rare.
+    strategies.register_type_strategy(int, strategies.none().map(_refuse))
     runs_tests = hasattr(config, "workerinput") or not option.numprocesses
     if runs_tests and not option.collectonly:
         orphans.keep()
 
 
-def _bounded_nowhere(_: type[int]) -> strategies.SearchStrategy[int]:
-    """Refuse to derive a strategy from `int`, as `builds` does for arguments that are not named.
-
-    Few of our integers may have any size, and a test found one that has bounds only by chance.
-    """
+def _refuse(_: None) -> int:
     message = "an argument of type int needs a strategy with its bounds"
     raise TypeError(message)
 
