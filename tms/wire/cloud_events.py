@@ -115,7 +115,7 @@ class CloudEventsFormat:
     joined_messages = 0
 
     def __init__(self, topic_id: TopicId) -> None:
-        """Events of messages that were no events have the topic's path as source."""
+        """For the messages of one topic, whose path is the source of messages without one."""
         self._source = source_of(topic_id)
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
@@ -131,7 +131,7 @@ class CloudEventsFormat:
 def encode_event(message: Message, source: str) -> bytes:
     """Return a message as an event in JSON.
 
-    `source` is for messages that were no events.
+    `source` is for messages that were published in another form.
     """
     headers = {name: _text_of(value) for name, value in message.headers.items()}
     event: dict[str, Any] = {

@@ -24,7 +24,7 @@ _RAW = msgspec.json.Decoder(msgspec.Raw)
 
 
 class RawRequest(NamedTuple):
-    """What a request says of its messages in addition to its body."""
+    """The key, headers and kind of the messages in a body."""
 
     content_type: str
     """As received, with its parameters."""
