@@ -24,6 +24,7 @@ from api.http.protocol.media_types import (
     check_only_json,
     format_of,
     wants_decoded,
+    wants_events,
 )
 from api.http.protocol.peer import Peer
 from api.http.query_parameters import transaction_id_of
@@ -33,6 +34,7 @@ from tms.core.values.topic import TopicId
 from tms.security.quotas import PrincipalUse
 from tms.security.resources import Action, Resource
 from tms.wire.bodies import BodyFormat, MessagesFormat
+from tms.wire.cloud_events import CloudEventsFormat
 
 OK = 200
 NO_CONTENT = 204
@@ -237,9 +239,13 @@ class Exchange(Request):
         return arrow_decoder_of(self.headers.get(b"content-type", b""))
 
     def answer_format(self, body_format: BodyFormat) -> MessagesFormat:
-        """Return the format of a poll's answer: the body's, unless Accept requests Arrow."""
+        """Return the format of a poll's answer: the body's, unless Accept requests another."""
         accept = self.headers.get(b"accept")
-        return body_format if accept is None else answer_format_of(accept, body_format)
+        if accept is None:
+            return body_format
+        if wants_events(accept):
+            return CloudEventsFormat(self.topic_id)
+        return answer_format_of(accept, body_format)
 
     @property
     def wants_decoded(self) -> bool:

@@ -20,6 +20,7 @@ from api.openapi.parts import (
 from api.openapi.structs import schemas_of
 from tms.core.services.messaging import EMPTY
 from tms.wire import avro_bodies, avro_frames
+from tms.wire.cloud_events import BATCH_TYPE
 from tms.wire.json_bodies import (
     PollBody,
     PublishAllBody,
@@ -205,14 +206,15 @@ WRITE_QUERY: tuple[Json, ...] = (
         POINTER,
     ),
 )
+IF_LAST = parameter(
+    "if_last",
+    "Publish only if the topic has no entry after this id; `empty`: no entry at all.",
+    one_of(MESSAGE_ID, {"const": EMPTY}),
+)
 PUBLISH_QUERY: tuple[Json, ...] = (
     *WRITE_QUERY,
     query_flag("ids", "Whether to answer with the ids of the messages."),
-    parameter(
-        "if_last",
-        "Publish only if the topic has no entry after this id; `empty`: no entry at all.",
-        one_of(MESSAGE_ID, {"const": EMPTY}),
-    ),
+    IF_LAST,
 )
 POLL_CONTENT = {
     "application/json": json_media(
@@ -240,6 +242,10 @@ MESSAGES_CONTENT = {
     DECODED_TYPE: json_media(
         _polled({"type": "array", "items": reference("DecodedMessage")}),
         messages=[{"id": ID_EXAMPLE, "value": {"count": 1}, "schemaId": 1}],
+    ),
+    BATCH_TYPE: json_media(
+        {"type": "array", "items": {"type": "object"}},
+        events=[{"specversion": "1.0", "id": "17", "source": "/shop", "type": "shop.order"}],
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.CONSUME_FRAMES_SCHEMA),

@@ -34,11 +34,11 @@ from tms.wire.bodies import BodyFormat, PublishRequest
 from tms.wire.json_bodies import encode_written
 
 T = TypeVar("T")
-_STEPS_FROM_BYTES = 64 * 1024
+STEPS_FROM_BYTES = 64 * 1024
 """Larger bodies are decoded in steps."""
 
 
-async def _in_turns(steps: Generator[None, None, T]) -> T:
+async def in_turns(steps: Generator[None, None, T]) -> T:
     """Return what comes of steps, with a turn of the event loop between them."""
     while True:
         try:
@@ -58,10 +58,10 @@ async def requested(exchange: Exchange, body: bytes) -> tuple[PublishRequest, Bo
     decode_arrow = exchange.arrow_decoder()
     if decode_arrow is None:
         body_format = exchange.body_format()
-        if len(body) < _STEPS_FROM_BYTES:
+        if len(body) < STEPS_FROM_BYTES:
             request = body_format.decode_publish(body, messages_max)
         else:
-            request = await _in_turns(body_format.publish_steps(body, messages_max))
+            request = await in_turns(body_format.publish_steps(body, messages_max))
         if request.values:
             request = await encoded(exchange, request)
         return request, body_format

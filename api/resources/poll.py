@@ -9,7 +9,7 @@ the transaction.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -289,8 +289,13 @@ async def poll(exchange: Exchange) -> None:
 
 
 async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer) -> None:
+    await streaming(exchange, asked.topic_id, _answer_in_parts(exchange, asked, wait_s, answer))
+
+
+async def streaming(exchange: Exchange, topic_id: TopicId, work: Awaitable[None]) -> None:
+    """Do the work of an answer; if it fails after the answer has begun, log that."""
     try:
-        await _answer_in_parts(exchange, asked, wait_s, answer)
+        await work
     except ClientGone:
         raise
     except Exception as error:
@@ -298,9 +303,9 @@ async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollA
             raise
         # The connection of an answer without its end is closed.
         if isinstance(error, RequestError | RulesUnavailable):
-            _refused_streams.add(f"{asked.topic_id}: {error}")
+            _refused_streams.add(f"{topic_id}: {error}")
         else:
-            _broken_streams.add(asked.topic_id, error)
+            _broken_streams.add(topic_id, error)
         exchange.status = BROKEN_OFF
 
 

@@ -9,7 +9,13 @@ from tests.docs.newcomer import Newcomer
 
 PAGES = (
     *("README.md", "docs/coordination.md", "docs/messages.md", "docs/namespaces.md"),
-    *("docs/positions.md", "docs/registry.md", "docs/schemas.md", "docs/session.md"),
+    *(
+        "docs/other_tools.md",
+        "docs/positions.md",
+        "docs/registry.md",
+        "docs/schemas.md",
+        "docs/session.md",
+    ),
     *("docs/spark.md", "docs/transactions.md"),
 )
 """Those with examples that need one server of this machine. docs/groups.md is run twice by its own

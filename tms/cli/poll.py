@@ -23,7 +23,9 @@ from tms.core.services.messaging import STOPPED_S
 from tms.core.services.records import Decoding, Record
 from tms.core.values.message import ID_BYTES, Message, check_start_ms, parse_id
 from tms.core.values.store_access import StoreAccess
+from tms.core.values.topic import TopicId
 from tms.core.values.transaction import Transaction
+from tms.wire.cloud_events import encode_event, source_of
 from tms.wire.transaction_codec import decode_transaction
 
 EXAMPLES = """\b
@@ -40,6 +42,7 @@ FOLLOW_WAIT_S = 20.0
 CONSUMED_MAX = 1000
 """How many messages are printed while following before the subscription is moved."""
 
+LineOf = Callable[[Message | Record], str]
 _DECODING = Decoding(as_json=True, damaged="give")
 _ID_CHARS = 2 * ID_BYTES
 
@@ -93,6 +96,9 @@ Decode = Annotated[
         "reason and the bytes.",
     ),
 ]
+Events = Annotated[
+    bool, typer.Option("--cloudevents", help="Print each message as a CloudEvent in JSON.")
+]
 Subscribed = Annotated[
     str | None,
     typer.Option(
@@ -118,6 +124,7 @@ def poll(
     committed: Committed = False,
     subscription: Subscribed = None,
     decode: Decode = False,
+    cloudevents: Events = False,
 ) -> None:
     """Read messages, oldest first.
 
@@ -132,6 +139,8 @@ def poll(
         raise typer.BadParameter("give either --tx or --committed")
     if subscription is not None and (has_start or tx is not None):
         raise typer.BadParameter("--subscription cannot be used with --from, --after or --tx")
+    if cloudevents and decode:
+        raise typer.BadParameter("give either --cloudevents or --decode")
     where: dict[str, Any] = {
         "start": parse_start(start),
         "after": None if after is None else parse_message_id(after, "--after"),
@@ -141,11 +150,14 @@ def poll(
     with target.connect(access) as client, ending_in_order() if follow else nullcontext():
         client.stops.after_s = STOPPED_S
         source = client.topic(topic)
+        line_of: LineOf = json_of if target.as_json else text_of
+        if cloudevents:
+            line_of = partial(_event_of, source=source_of(TopicId(source.namespace, source.name)))
         if subscription is not None:
             consumer = source.subscription(subscription)
             how = {"committed": committed, "wait_s": FOLLOW_WAIT_S if follow else wait_s}
             decoded = partial(source.decode, how=_DECODING) if decode else None
-            _consume(target, consumer, limit, decoded, follow=follow, **how)
+            _consume(line_of, consumer, limit, decoded, follow=follow, **how)
             return
         where["decode"] = _DECODING if decode else False
         found: Iterable[Message | Record]
@@ -156,16 +168,21 @@ def poll(
             found = source.poll(
                 limit=limit, tx=transaction, committed=committed, wait_s=wait_s, **where
             )
-        _print(target, found, flush=follow)
+        _print(line_of, found, flush=follow)
 
 
-def _print(target: Target, found: Iterable[Message | Record], *, flush: bool) -> None:
-    for each in found:
-        print(json_of(each) if target.as_json else text_of(each), flush=flush)
+def _event_of(message: Message | Record, source: str) -> str:
+    assert isinstance(message, Message)
+    return encode_event(message, source).decode()
+
+
+def _print(line_of: LineOf, messages: Iterable[Message | Record], *, flush: bool) -> None:
+    for message in messages:
+        print(line_of(message), flush=flush)
 
 
 def _consume(
-    target: Target,
+    line_of: LineOf,
     consumer: Subscription,
     limit: int | None,
     decoded: Callable[[list[Message]], list[Record]] | None,
@@ -179,7 +196,7 @@ def _consume(
         asked = left
         if follow or decoded is not None:
             asked = CONSUMED_MAX if left is None else min(left, CONSUMED_MAX)
-        last, count = _print_consumed(target, consumer.poll(asked, **how), decoded, flush=follow)
+        last, count = _print_consumed(line_of, consumer.poll(asked, **how), decoded, flush=follow)
         if last is not None:
             sys.stdout.flush()
             consumer.advance(last)
@@ -189,7 +206,7 @@ def _consume(
 
 
 def _print_consumed(
-    target: Target,
+    line_of: LineOf,
     messages: Iterable[Message],
     decoded: Callable[[list[Message]], list[Record]] | None,
     *,
@@ -199,10 +216,10 @@ def _print_consumed(
     last, count = None, 0
     if decoded is not None:
         given = list(messages)
-        _print(target, decoded(given), flush=flush)
+        _print(line_of, decoded(given), flush=flush)
         return (given[-1] if given else None), len(given)
     for last in messages:
-        _print(target, (last,), flush=flush)
+        _print(line_of, (last,), flush=flush)
         count += 1
     return last, count
 

@@ -21,7 +21,14 @@ from tms.core.services.messaging import AllPublished, Page, Published, RollbackR
 from tms.core.services.payload_values import PayloadValues
 from tms.core.services.transactions import check_owner
 from tms.core.values.caller import ANYBODY, Caller, check_may_change
-from tms.core.values.message import KEY_BYTES, MessageBlock, id_after
+from tms.core.values.message import (
+    FIRST_ID,
+    KEY_BYTES,
+    NO_PAYLOAD_KEY,
+    MessageBlock,
+    id_after,
+    key_after,
+)
 from tms.core.values.reading import Isolation, Reading, View
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.core.values.transaction import Transaction
@@ -301,6 +308,12 @@ class Service:
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
         return await self._read(state, reading)
 
+    async def end(self, topic_id: TopicId) -> bytes:
+        """Return the position after the last entry of a topic."""
+        state = self._states.loaded(topic_id) or await self._states.get(topic_id)
+        last = state.last_key
+        return FIRST_ID if last is None else key_after(last) + NO_PAYLOAD_KEY
+
     async def _read(self, state: TopicState, reading: Reading) -> Page:
         page = await self._reader.page(state, reading, self._snapshot_of(reading.view))
         if page.stopped_at is None or self._transactions is None:
@@ -346,6 +359,11 @@ class Service:
         if isinstance(view, int):
             return self._transactions.snapshot_of(view)
         return self._transactions.latest()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether polls that wait are answered at once."""
+        return self._stopping
 
     def check_ready(self) -> None:
         """Raise `Unavailable` if a publish would be refused now."""

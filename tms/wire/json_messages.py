@@ -224,6 +224,11 @@ def encode_rows(block: MessageBlock) -> bytes:
     )
 
 
+def encode_row(message: Message) -> bytes:
+    """Return a message as `encode_rows` does."""
+    return encode(_row(message))
+
+
 def _all_json_of(payloads: Sequence[bytes]) -> Sequence[JsonBytes]:
     # Usually all of them are text.
     with suppress(UnicodeDecodeError):

@@ -31,6 +31,8 @@ FIELDS_MAX = 100
 """The most fields of a head, and the most trailers."""
 HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
+MESSAGE_HEADER = b"tms-header-"
+"""Before the name of a message's header, whose case counts."""
 
 _VERSIONS = {b" HTTP/1.1": False, b" HTTP/1.0": True}
 _PART = PART_HEADER.lower().encode()
@@ -59,7 +61,8 @@ class Fields(NamedTuple):
     values: Mapping[bytes, bytes]
     """By names in lower case; repeated fields are joined by commas. Not to be changed."""
     lines: tuple[tuple[bytes, bytes], ...]
-    """As received, names in lower case. Neither has the fields that name the caller."""
+    """As received, names in lower case, except that of a message's header after `tms-header-`.
+    Neither has the fields that name the caller."""
     body_bytes: int
     """The length of the body; 0 if there is none, or if it comes in chunks."""
     is_chunked: bool
@@ -102,11 +105,19 @@ class _Seen:
         """Record a field. Raises `TooLarge`, which ends the parser, if there are too many."""
         if len(self.lines) == FIELDS_MAX:
             raise _too_many_fields()
-        self.lines.append((name.lower(), value))
+        self.lines.append((_known(name), value))
 
     def on_headers_complete(self) -> None:
         """Record the end of the head."""
         self.is_complete = True
+
+
+def _known(name: bytes) -> bytes:
+    """Return a field's name in lower case, but keep the case of a message header's name."""
+    lower = name.lower()
+    return (
+        MESSAGE_HEADER + name[len(MESSAGE_HEADER) :] if lower.startswith(MESSAGE_HEADER) else lower
+    )
 
 
 def _too_many_fields() -> TooLarge:

@@ -15,6 +15,7 @@ from tms.core.text.credentials import shortened
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import BodyFormat, MessagesFormat
+from tms.wire.cloud_events import BATCH_TYPE
 from tms.wire.json_bodies import JSON
 from tms.wire.media_types import ARROW_TYPE, POLLED_ARROW_TYPE
 
@@ -197,6 +198,15 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     if version != _ARROW_VERSION:
         raise InvalidRequest("not_acceptable", accept=_shown(accept), expected=POLLED_ARROW_TYPE)
     return ARROW
+
+
+@kept
+def wants_events(accept: bytes) -> bool:
+    """Whether an Accept names a batch of CloudEvents."""
+    return any(
+        media_type == BATCH_TYPE and _quality(parameters) != 0
+        for media_type, parameters in media_types_of(accept)
+    )
 
 
 def has_arrow() -> bool:

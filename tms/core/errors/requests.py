@@ -48,6 +48,14 @@ class InvalidRequest(RequestError):
             invalid_wish=(
                 "A wish names a shard or a server that is not there, or no shards are shared."
             ),
+            invalid_message_header=(
+                "A message's header, or an event's attribute, cannot be read from the request's "
+                "header."
+            ),
+            idempotency_key_refused=(
+                "The server does not support Idempotency-Key. To publish once, use `if_last`, or "
+                "an `owner` with a `sequence` in a publish to several topics."
+            ),
             unknown_query_parameter=(
                 "The operation does not take this query parameter; `detail` lists the valid ones."
             ),
@@ -145,7 +153,7 @@ class InvalidRequest(RequestError):
             415,
             unsupported_content_type=(
                 "Send Content-Type: application/json; messages also as avro/binary or as Arrow's "
-                "application/vnd.apache.arrow.stream."
+                "application/vnd.apache.arrow.stream. A POST to …/messages takes any type."
             ),
             unsupported_content_encoding="The server only takes gzip as Content-Encoding.",
         ),

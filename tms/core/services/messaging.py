@@ -290,11 +290,20 @@ class MessagingService(Messaging, Protocol):
         """
         ...
 
+    async def end(self, topic_id: TopicId) -> bytes:
+        """Return the position after the last entry of a topic."""
+        ...
+
     def limit_of(self, limit: int | None) -> int:
         """Return the effective limit: the default for None, never above the maximum.
 
         Raises `InvalidRequest` (invalid_limit) if it is zero or negative.
         """
+        ...
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether polls that wait are answered at once, because the service will close."""
         ...
 
     def check_ready(self) -> None:

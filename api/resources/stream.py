@@ -1,0 +1,146 @@
+"""Messages as server-sent events: `GET …/stream`.
+
+1. A stream has one page in memory. It reads the next one after the connection has taken the one
+   before, so a slow reader lags behind and slows nobody.
+2. Each event has the id to continue from. A reader that is cut off sends the last one as
+   `Last-Event-ID`, and gets each later message once, from any server.
+3. If nothing is published, an event without data is sent each `HEARTBEAT_S` seconds; it has the
+   position. Permissions are checked again as in a poll that waits.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from api.http.exchange import Exchange
+from api.http.operation import Operation
+from api.http.query_parameters import choice_of, id_of, invalid, time_of, values_of
+from api.openapi.stream_schemas import STREAM_CONTENT, STREAM_QUERY
+from api.resources.paths import TOPIC
+from api.resources.poll import streaming
+from api.resources.waiting import wait_for
+from tms.core.services.messaging import MessagingService, Page
+from tms.core.values.groups import SeekTo
+from tms.core.values.message import FIRST_ID, id_after, parse_id, position_of
+from tms.core.values.reading import Reading, isolation_of
+from tms.core.values.topic import TopicId
+from tms.security.resources import Action
+from tms.wire.event_stream import (
+    EVENT_STREAM_TYPE,
+    RETRY,
+    encode_events,
+    encode_position,
+    encode_stop,
+)
+
+HEARTBEAT_S: Final = 15.0
+_HEADERS: Final = (
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would collect the events
+)
+_STARTS: Final = ("after", "time", "start")
+
+
+async def stream(exchange: Exchange) -> None:
+    """Answer with messages until the client leaves."""
+    topic_id, messaging = exchange.topic_id, exchange.context.services.messaging
+    values = values_of(exchange.query)
+    isolation = choice_of(values, "isolation", ("all", "committed"), "all")
+    position = await _position_of(exchange, messaging, values)
+    limit = messaging.limit_of(None)
+    reading = Reading(position, limit, isolation_of(committed=isolation == "committed"))
+    await messaging.page(topic_id, reading._replace(limit=1))  # an error must not begin an answer
+    await streaming(exchange, topic_id, _events(exchange, messaging, topic_id, reading))
+
+
+async def _position_of(
+    exchange: Exchange, messaging: MessagingService, values: Mapping[str, str]
+) -> bytes:
+    """Return where a stream begins. Raises `InvalidRequest`."""
+    named = [name for name in _STARTS if name in values]
+    if len(named) > 1:
+        raise invalid(named[1], values[named[1]], f"only one of {', '.join(_STARTS)}")
+    start = choice_of(values, "start", (SeekTo.START, SeekTo.END), SeekTo.START)
+    last_seen = exchange.headers.get(b"last-event-id")
+    if last_seen:
+        return id_after(parse_id(last_seen.decode("latin-1")))
+    if "after" in values:
+        return id_after(id_of(values, "after"))
+    if "time" in values:
+        return position_of(time_of(values, "time"))
+    return FIRST_ID if start == SeekTo.START else await messaging.end(exchange.topic_id)
+
+
+async def _events(
+    exchange: Exchange, messaging: MessagingService, topic_id: TopicId, reading: Reading
+) -> None:
+    await exchange.start_stream(EVENT_STREAM_TYPE.encode(), _HEADERS)
+    await exchange.send_part(RETRY + encode_position(reading.position), more=True)
+    page_max = reading.limit
+    while True:
+        page = await messaging.page(topic_id, reading)
+        if not page.count and page.next_position is None:
+            page = await _awaited(exchange, messaging, topic_id, reading)
+        position = page.next_position or _after(page, reading.position)
+        reading = reading._replace(position=position, limit=page_max)
+        events = b"".join(map(encode_events, page.blocks)) or encode_position(position)
+        await exchange.send_part(events, more=not messaging.is_stopping)
+        if messaging.is_stopping:
+            return
+        await exchange.check_again()
+
+
+def _after(page: Page, position: bytes) -> bytes:
+    return id_after(page.blocks[-1].ids()[-1]) if page.blocks else position
+
+
+async def _awaited(
+    exchange: Exchange, messaging: MessagingService, topic_id: TopicId, reading: Reading
+) -> Page:
+    """Wait for a page, and say at which transaction the reader stops in the meantime."""
+    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def report(transaction_id: int) -> None:
+        if not stopped.done():
+            stopped.set_result(transaction_id)
+
+    async def send() -> None:
+        await exchange.send_part(encode_stop(stopped.result()), more=True)
+
+    work = partial(messaging.page, topic_id, reading, HEARTBEAT_S, report)
+    return await wait_for(exchange, work, event=stopped, at_event=send)
+
+
+OPERATIONS = (
+    Operation(
+        name="stream",
+        action=Action.CONSUME,
+        method="GET",
+        path=f"{TOPIC}/stream",
+        handler=stream,
+        tag="Messages",
+        summary="Read messages as server-sent events",
+        description=(
+            "For browsers (`EventSource`) and `curl -N`. The answer does not end: after the "
+            "messages that exist, it has each new one as it is published. An event's `id` is the "
+            "message id, and its `data` the message as in the JSON of a poll. If a stream breaks, "
+            "send the last id as `Last-Event-ID`, as browsers do by themselves: the messages after "
+            "it follow, without loss or repetition. Every 15 seconds without a message, an event "
+            "without data has the id to continue from. An event `stopped` names the transaction at "
+            "which a reader of committed messages has stopped for a second."
+        ),
+        query=STREAM_QUERY,
+        success="The events.",
+        answer=STREAM_CONTENT,
+        errors=(
+            "topic_not_found",
+            "other_shard",
+            "invalid_message_id",
+            "invalid_start_time",
+            "start_time_in_seconds",
+            "invalid_query",
+            "transactions_elsewhere",
+        ),
+    ),
+)

@@ -1,0 +1,184 @@
+"""CloudEvents 1.0 as messages, and messages as CloudEvents.
+
+An event becomes a message as in the Kafka protocol binding: each attribute is the header
+`ce_NAME`, except that `datacontenttype` is the header `content-type`; the data is the payload, and
+the extension `partitionkey` is also the key. A message that was not an event becomes one as well:
+its id is the message id, and its type `tms.message`. Each event of a poll has the extension
+`tmsid`, the message id, from which a reader continues.
+
+Sources: the specification's JSON event format, HTTP protocol binding and Kafka protocol binding.
+"""
+
+import base64
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from tms.core.errors import InvalidRequest
+from tms.core.text.credentials import shortened
+from tms.core.values.message import Message, MessageBlock, published_ms
+from tms.core.values.topic import TopicId
+from tms.wire.json_values import decode, encode, from_base64
+
+EVENT_TYPE: Final = "application/cloudevents+json"
+BATCH_TYPE: Final = "application/cloudevents-batch+json"
+CONTENT_TYPE_HEADER: Final = "content-type"
+_PREFIX: Final = "ce_"
+_VERSION: Final = "1.0"
+_REQUIRED: Final = ("id", "source", "specversion", "type")
+_NAME = re.compile(r"[a-z0-9]+", re.ASCII)
+_CHARS_SHOWN = 80
+_JSON_TYPE = "application/json"
+
+Attributes = Mapping[str, str]
+
+
+def _refused(reason: str, **detail: str) -> InvalidRequest:
+    return InvalidRequest("invalid_body", format="cloudevents", reason=reason, **detail)
+
+
+def message_of(
+    attributes: Attributes, data: bytes, content_type: str | None, key: bytes | None
+) -> Message:
+    """Return the message of an event. Raises `InvalidRequest` (invalid_body)."""
+    for name in attributes:
+        if not _NAME.fullmatch(name):
+            shown = shortened(name, _CHARS_SHOWN)
+            raise _refused("names of attributes have lower-case letters and digits", name=shown)
+    for name in _REQUIRED:
+        if not attributes.get(name):
+            raise _refused(f"the attribute {name} is missing or empty")
+    if attributes["specversion"] != _VERSION:
+        shown = shortened(attributes["specversion"], _CHARS_SHOWN)
+        raise _refused("the only supported specversion is 1.0", specversion=shown)
+    if key is None and "partitionkey" in attributes:
+        key = attributes["partitionkey"].encode()
+    headers = {f"{_PREFIX}{name}": value.encode() for name, value in attributes.items()}
+    if content_type is not None:
+        headers[CONTENT_TYPE_HEADER] = content_type.encode()
+    return Message(data, key, headers)
+
+
+def messages_of(body: bytes, *, is_batch: bool, key: bytes | None) -> list[Message]:
+    """Return the messages of events in JSON. Raises `InvalidRequest` (invalid_body)."""
+    kind = list[dict[str, msgspec.Raw]] if is_batch else dict[str, msgspec.Raw]
+    decoded: Any = decode(kind, body)
+    return [_message_of_json(event, key) for event in (decoded if is_batch else [decoded])]
+
+
+def _message_of_json(event: dict[str, msgspec.Raw], key: bytes | None) -> Message:
+    data, in_base64 = event.pop("data", None), event.pop("data_base64", None)
+    attributes = {}
+    for name, raw in event.items():
+        value = msgspec.json.decode(raw)
+        if isinstance(value, bool):
+            attributes[name] = "true" if value else "false"
+        elif isinstance(value, str | int):
+            attributes[name] = str(value)
+        elif value is not None:
+            shown = shortened(name, _CHARS_SHOWN)
+            raise _refused("an attribute is a string, an integer or a boolean", name=shown)
+    content_type = attributes.pop("datacontenttype", None)
+    if in_base64 is not None:
+        if data is not None:
+            raise _refused("an event has data or data_base64")
+        payload = from_base64(decode(str, bytes(in_base64)))
+    elif data is None:
+        payload = b""
+    elif content_type is None or is_json(content_type):
+        payload = bytes(data)
+        content_type = content_type or _JSON_TYPE
+    else:
+        value = msgspec.json.decode(data)
+        payload = value.encode() if isinstance(value, str) else bytes(data)
+    return message_of(attributes, payload, content_type, key)
+
+
+def source_of(topic_id: TopicId) -> str:
+    """Return the source of events that were published as other messages: the topic's path."""
+    return f"/v1/namespaces/{topic_id.namespace}/topics/{topic_id.name}"
+
+
+def is_json(content_type: str) -> bool:
+    """Whether a media type is JSON: `…/json` or `…+json`, whatever its parameters."""
+    name = content_type.partition(";")[0].strip().lower()
+    return name.endswith(("/json", "+json"))
+
+
+class CloudEventsFormat:
+    """The answer to a poll as a batch of events."""
+
+    content_type = BATCH_TYPE
+    joined_messages = 0
+
+    def __init__(self, topic_id: TopicId) -> None:
+        """For the messages of one topic, whose path is the source of messages without one."""
+        self._source = source_of(topic_id)
+
+    def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
+        """Return the next events, with a bracket or comma before them."""
+        events = b",".join(encode_event(message, self._source) for message in block)
+        return (b"[" if first else b",") + events
+
+    def encode_end(self, *, first: bool) -> bytes:
+        """Return the end of the array."""
+        return b"[]" if first else b"]"
+
+
+def encode_event(message: Message, source: str) -> bytes:
+    """Return a message as an event in JSON.
+
+    `source` is for messages that were published in another form.
+    """
+    headers = {name: _text_of(value) for name, value in message.headers.items()}
+    event: dict[str, Any] = {
+        name.removeprefix(_PREFIX): value
+        for name, value in headers.items()
+        if value is not None and name.startswith(_PREFIX) and _NAME.fullmatch(name[len(_PREFIX) :])
+    }
+    if not all(event.get(name) for name in _REQUIRED) or event["specversion"] != _VERSION:
+        at = datetime.fromtimestamp(published_ms(message.id) / 1000, UTC)
+        event = {
+            "specversion": _VERSION,
+            "id": message.id.hex(),
+            "source": source,
+            "type": "tms.message",
+            "time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+        if message.key is not None and (key := _text_of(message.key)) is not None:
+            event["partitionkey"] = key
+    event["tmsid"] = message.id.hex()
+    content_type = headers.get(CONTENT_TYPE_HEADER)
+    if content_type is not None:
+        event["datacontenttype"] = content_type
+    if not message.is_tombstone:
+        event |= _data_of(message.payload, content_type)
+    return encode(event)
+
+
+def _data_of(payload: bytes, content_type: str | None) -> dict[str, Any]:
+    if content_type is not None and is_json(content_type):
+        if _is_valid_json(payload):
+            return {"data": msgspec.Raw(payload)}
+    elif content_type is not None and (text := _text_of(payload)) is not None:
+        return {"data": text}
+    return {"data_base64": base64.b64encode(payload).decode()}
+
+
+def _is_valid_json(payload: bytes) -> bool:
+    try:
+        msgspec.json.decode(payload, type=msgspec.Raw)
+        payload.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _text_of(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,91 @@
+"""Bodies that are messages by themselves: any payload, NDJSON, and CloudEvents.
+
+The payload's media type becomes the header `content-type`, except `application/octet-stream`, which
+says nothing. The key and the headers of the request are those of each of its messages.
+"""
+
+import io
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from tms.core.errors import InvalidRequest
+from tms.core.values.frame import bodies_of
+from tms.core.values.message import Message
+from tms.wire import cloud_events
+from tms.wire.bodies import MESSAGES_A_STEP, too_many_messages
+from tms.wire.cloud_events import BATCH_TYPE, CONTENT_TYPE_HEADER, EVENT_TYPE
+from tms.wire.json_values import decode
+from tms.wire.media_types import JSON_TYPE, NDJSON_TYPE
+
+_UNKNOWN_TYPE = "application/octet-stream"
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+
+
+class RawRequest(NamedTuple):
+    """The key, headers and kind of the messages in a body."""
+
+    content_type: str
+    """As received, with its parameters."""
+    key: bytes | None
+    headers: Mapping[str, bytes]
+    attributes: Mapping[str, str]
+    """The attributes of an event in HTTP's binary mode; empty if it is none."""
+    is_split: bool
+    """Whether each item of a JSON array is a message."""
+
+
+def bodies_in(
+    request: RawRequest, body: bytes, messages_max: int
+) -> Generator[None, None, list[bytes]]:
+    """Return the messages' bodies, in steps between which others get a turn.
+
+    Raises `InvalidRequest` (invalid_body), `TooLarge` (too_many_messages).
+    """
+    media_type = request.content_type.partition(";")[0].strip().lower()
+    if request.is_split and media_type != JSON_TYPE:
+        raise InvalidRequest("invalid_body", format="raw", reason=f"only {JSON_TYPE} can be split")
+    messages = _messages_in(request, media_type, body)
+    given: list[tuple[bytes, bool]] = []
+    for message in messages:
+        if len(given) == messages_max:
+            raise too_many_messages(messages_max + 1, messages_max)
+        headers = {**message.headers, **request.headers}
+        given.append(message._replace(headers=headers).body())
+        if len(given) % MESSAGES_A_STEP == 0:
+            yield
+    return bodies_of(given)
+
+
+def _messages_in(request: RawRequest, media_type: str, body: bytes) -> Iterable[Message]:
+    key = request.key
+    if request.attributes:
+        return [cloud_events.message_of(request.attributes, body, request.content_type, key)]
+    if media_type in (EVENT_TYPE, BATCH_TYPE):
+        return cloud_events.messages_of(body, is_batch=media_type == BATCH_TYPE, key=key)
+    if media_type == NDJSON_TYPE:
+        return (_message(line, JSON_TYPE, key) for line in _lines(body))
+    if request.is_split:
+        return [_message(bytes(item), JSON_TYPE, key) for item in decode(list[msgspec.Raw], body)]
+    return [_message(body, request.content_type if media_type != _UNKNOWN_TYPE else None, key)]
+
+
+def _message(payload: bytes, content_type: str | None, key: bytes | None) -> Message:
+    headers = {} if content_type is None else {CONTENT_TYPE_HEADER: content_type.encode()}
+    return Message(payload, key, headers)
+
+
+def _lines(body: bytes) -> Iterator[bytes]:
+    for number, line in enumerate(io.BytesIO(body), start=1):
+        text = line.strip(b" \t\r\n")
+        if not text:
+            continue
+        try:
+            _RAW.decode(text)
+            text.decode()
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidRequest(
+                "invalid_body", format="ndjson", line=number, reason=str(error)
+            ) from None
+        yield text
