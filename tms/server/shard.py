@@ -140,15 +140,15 @@ class Shard:
         """Return how far readers are behind, as last measured."""
         return [*self.subscriptions.lags.lags(), *self.groups.lags.lags()]
 
-    def refused_writes(self, kind: FindingKind, where: str) -> Sequence[Finding]:
-        """Return a finding if the shard refuses writes."""
+    def shard_findings(self, kind: FindingKind, where: str) -> Sequence[Finding]:
+        """Return a finding if the shard refuses writes, or those of its parts."""
         try:
             self.messaging.check_ready()
         except Stopping:
             return ()
         except Unavailable as error:
             return (writes_refused(kind, where, error),)
-        return ()
+        return self.schedules.findings()
 
     def stop_waiting(self) -> None:
         """Let waiting polls and takes return now, and later ones at once."""

@@ -35,7 +35,7 @@ class AckInCommit(Protocol):
 
 @dataclass(slots=True)
 class Gathered:
-    """What a transaction gathers for its commit or rollback."""
+    """The work in a transaction that its commit or rollback covers."""
 
     transaction_id: int = 0
     messages: TransactionPublications = field(default_factory=TransactionPublications)

@@ -50,6 +50,12 @@ class ScheduleService:
         self._schedules = LoadedSchedules(engine)
         self._numbers = Numbers(engine.mark)
         self._timer = ScheduleTimer(writing, self._schedules, self._numbers)
+        self.findings = self._timer.findings
+        engine.metrics.gauge(
+            "scheduled_overdue_seconds",
+            "How long the oldest scheduled message that is due has been waiting.",
+            self._timer.overdue_s,
+        )
 
     def start(self) -> None:
         """Begin to publish what is due, unless the store is only read."""
