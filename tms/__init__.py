@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from tms.core.values.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.values.owners import OwnerInfo
     from tms.core.values.ranges import Reach, Split, TopicRange
-    from tms.core.values.schedules import ScheduledMessage
+    from tms.core.values.schedules import CommitSchedule, DeliveryTime, ScheduledMessage
     from tms.core.values.schema_contracts import (
         RuleKind,
         RuleMode,
@@ -87,6 +87,7 @@ __all__ = [
     "ClockMoved",
     "CommitAcks",
     "CommitRequest",
+    "CommitSchedule",
     "Conflict",
     "CopyRefused",
     "DataLost",
@@ -94,6 +95,7 @@ __all__ = [
     "DeadLetters",
     "DebugBusy",
     "Decoding",
+    "DeliveryTime",
     "Disposition",
     "FolderUnusable",
     "GrantNotFound",

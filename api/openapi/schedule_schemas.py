@@ -4,12 +4,17 @@ from api.openapi.parts import TIMESTAMP, json_content, parameter
 from api.openapi.structs import schemas_of
 from tms.core.values.schedules import LISTED_DEFAULT, LISTED_MAX
 from tms.wire.json_fields import COUNT, TIME, Json, reference
-from tms.wire.json_schedules import SCHEDULED_ID, ScheduledIdsBody, ScheduledMessageBody
+from tms.wire.json_schedules import (
+    SCHEDULED_ID,
+    CommitScheduleBody,
+    ScheduledIdsBody,
+    ScheduledMessageBody,
+)
 
 SCHEDULED_ID_EXAMPLE = "0000018bcfe568000006105c5d2ee000"
 SCHEMAS: Json = schemas_of(
     {"ScheduledIds": ScheduledIdsBody, "ScheduledMessage": ScheduledMessageBody}, answered=True
-)
+) | schemas_of({"CommitSchedule": CommitScheduleBody}, answered=False)
 SCHEDULED_CONTENT = json_content(
     reference("ScheduledIds"), one={"ids": [SCHEDULED_ID_EXAMPLE], "deliver_at": TIMESTAMP}
 )

@@ -111,6 +111,16 @@ COMMIT_CONTENT = json_content(
             {"namespace": "default", "topic": "orders", "write_pointer": NEXT_POINTERS[1]},
         ]
     },
+    later={
+        "schedule": [
+            {
+                "namespace": "default",
+                "topic": "reminders",
+                "messages": ["call back"],
+                "deliver_after": 60,
+            }
+        ]
+    },
 )
 STATUS_CONTENT = json_content(reference("EndedTransaction"), aborted={"status": "aborted"})
 INFO_CONTENT = json_content(reference("OneTransaction"), open=_INFO_EXAMPLE)

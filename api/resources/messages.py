@@ -6,7 +6,7 @@ turn.
 """
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from functools import partial
 from typing import TypeVar
 
@@ -24,7 +24,7 @@ from api.openapi.schemas import (
     STORE_CONTENT,
     WRITE_QUERY,
 )
-from api.resources.carried import touch_carried
+from api.resources.carried import take_publish, touch_carried
 from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
@@ -67,12 +67,6 @@ async def requested(exchange: Exchange, body: bytes) -> tuple[PublishRequest, Bo
         return request, body_format
     write_pointer = whole_number_of(values_of(exchange.query), "write_pointer")
     return PublishRequest(write_pointer, decode_arrow(body, messages_max)), None
-
-
-def take_publish(exchange: Exchange, payloads: Sequence[bytes]) -> None:
-    """Count messages among those that who asks publishes. Raises `RateExceeded`."""
-    if exchange.use is not None:
-        exchange.use.take_publish(len(payloads), sum(map(len, payloads)))
 
 
 def _wanted(query: bytes) -> tuple[bool, bytes | None]:
@@ -191,6 +185,14 @@ MESSAGE_ERRORS = (
     "publish_rate_exceeded",
     "unsupported_content_type",
 )
+SCHEDULE_ERRORS = (
+    "empty_publish",
+    "invalid_delivery_time",
+    "too_many_scheduled",
+    "store_format_old",
+    "key_required",
+    "topic_of_the_service",
+)
 
 _row = partial(Operation, action=Action.PUBLISH, method="POST", is_taskless=True, tag="Messages")
 OPERATIONS = (
@@ -250,16 +252,13 @@ OPERATIONS = (
         success="The messages were published, now or the first time.",
         answer=PUBLISHED_ALL_CONTENT,
         errors=(
-            "empty_publish",
             "topic_not_found",
-            "topic_of_the_service",
             "too_many_topics_at_once",
             "invalid_body",
             "invalid_message_id",
             "invalid_topic_name",
             "invalid_owner",
             "invalid_subscription_name",
-            "key_required",
             "owner_busy",
             "other_shard",
             "subscription_moved",
@@ -272,6 +271,7 @@ OPERATIONS = (
             "payload_unfit",
             "schema_unusable",
             "schemas_unavailable",
+            *SCHEDULE_ERRORS,
             *MESSAGE_ERRORS,
         ),
     ),

@@ -13,7 +13,8 @@ from api.openapi.schedule_schemas import (
     WAITING_QUERY,
 )
 from api.openapi.schemas import PUBLISH_CONTENT
-from api.resources.messages import MESSAGE_ERRORS, SCHEMA_ERRORS, requested, take_publish
+from api.resources.carried import take_publish
+from api.resources.messages import MESSAGE_ERRORS, SCHEDULE_ERRORS, SCHEMA_ERRORS, requested
 from api.resources.paths import TOPIC
 from tms.core.errors import InvalidRequest
 from tms.core.values.schedules import LISTED_DEFAULT, DeliveryTime
@@ -81,17 +82,12 @@ OPERATIONS = (
         success="The messages are scheduled. The `ids` are for cancelling them.",
         answer=SCHEDULED_CONTENT,
         errors=(
-            "empty_publish",
-            "invalid_delivery_time",
-            "too_many_scheduled",
-            "store_format_old",
-            "key_required",
             "topic_not_found",
-            "topic_of_the_service",
             "invalid_body",
             "id_as_number",
             "invalid_query",
             "invalid_write_pointer",
+            *SCHEDULE_ERRORS,
             *MESSAGE_ERRORS,
             *SCHEMA_ERRORS,
         ),

@@ -21,6 +21,7 @@ from api.openapi.transaction_schemas import (
     STATUS_CONTENT,
 )
 from api.resources.carried import touch_carried
+from api.resources.messages import MESSAGE_ERRORS, SCHEDULE_ERRORS
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from tms.core.services.transactions import StartRequest
 from tms.core.values.topic import TopicId, check_namespace
@@ -74,8 +75,8 @@ async def can_commit(exchange: Exchange) -> None:
 
 
 async def commit(exchange: Exchange) -> None:
-    """Commit a transaction, and with it move positions, ack messages and publish stored ones."""
-    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    """Commit a transaction, and with it all else that the body says."""
+    body = await read_body(exchange)
     exchange.check_only_json(body)
     request = bodies.decode_commit(body)
     await touch_carried(exchange, request)
@@ -188,7 +189,8 @@ OPERATIONS = (
             "subscriptions in the same step. It also publishes the messages that were stored "
             "under "
             "the write pointers of `publish`, in that order; those stored under other pointers "
-            "cannot be read. If the commit is refused, the transaction remains in progress and "
+            "cannot be read. Messages to `schedule` are published later; without the commit, they "
+            "never are. If the commit is refused, the transaction remains in progress and "
             "should be aborted. "
             "The body may be empty."
         ),
@@ -214,6 +216,12 @@ OPERATIONS = (
             "other_shard",
             "transaction_conflict",
             "transaction_duplicate",
+            "payload_without_schema",
+            "payload_unfit",
+            "schema_unusable",
+            "schemas_unavailable",
+            *SCHEDULE_ERRORS,
+            *MESSAGE_ERRORS,
             *ID_ERRORS,
             *JSON_ERRORS,
         ),

@@ -14,6 +14,7 @@ from tms.core.limits import Limits
 from tms.core.services.payload_values import PayloadValues
 from tms.core.values.batch import Batch
 from tms.core.values.topic import TopicId
+from tms.messaging.schema_checks import SchemaChecks
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import Writing
@@ -82,7 +83,7 @@ async def service(
 ) -> AsyncIterator[Service]:
     """A service with the topic `t`, loaded, so that publishing to it does not wait for a read."""
     engine = StoreRuntime(StoreTables(store), limits, clock, registry)
-    service = Service(Writing(engine), values=values)
+    service = Service(Writing(engine), checks=SchemaChecks(values))
     await service.create_topic(TOPIC)
     await service.topic(TOPIC)
     yield service

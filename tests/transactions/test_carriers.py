@@ -33,8 +33,6 @@ from tms.core.services.transactions import TransactionStatus
 from tms.core.values.batch import Batch
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.subscriptions import Advance
-from tms.messaging.groups.service import GroupService
-from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.write_requests import Writing
 from tms.server import shard
 from tms.server.node import OpenServices, services_on
@@ -151,10 +149,8 @@ async def services(
 ) -> AsyncIterator[OpenServices]:
     usual = shard.carriers_of
 
-    def carriers_of(
-        writing: Writing, subscriptions: SubscriptionService, groups: GroupService
-    ) -> list[Carrier]:
-        return [*usual(writing, subscriptions, groups), counters]
+    def carriers_of(writing: Writing, *services: Carrier) -> list[Carrier]:
+        return [*usual(writing, *services), counters]
 
     monkeypatch.setattr(shard, "carriers_of", carriers_of)
     monkeypatch.setattr(journal, "_RECOVER_EVERY_S", 0.01)

@@ -57,12 +57,12 @@ class Service:
         *,
         topics: Topics | None = None,
         carriers: Sequence[Carrier] = (),
-        values: PayloadValues | None = None,
+        checks: SchemaChecks | None = None,
     ) -> None:
         """Serve on the store of `writing`, which `close` closes.
 
-        A publish to several topics carries what `carriers` carry. `values` checks schemas, None if
-        no registry is installed.
+        A publish to several topics carries what `carriers` carry. Without `checks`, no registry is
+        installed.
         """
         engine = self._engine = writing.engine
         self._tables = engine.tables
@@ -70,7 +70,7 @@ class Service:
         self._clock = engine.clock
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics
-        self.schema_checks = SchemaChecks(values)
+        self.schema_checks = checks or SchemaChecks(None)
         self._carriers = carriers
         self._states = engine.states
         self._topics = topics or Topics(engine, Admission(limits, engine.clock, {}))

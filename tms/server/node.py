@@ -82,8 +82,8 @@ class OpenServices(Shard):
         return [] if own is None else own.warnings()
 
     def findings(self) -> Sequence[Finding]:
-        """Return a finding if the store refuses writes now."""
-        return self.refused_writes(FindingKind.WRITES_REFUSED, "the store")
+        """Return a finding if the store refuses writes now, or those of its parts."""
+        return self.shard_findings(FindingKind.WRITES_REFUSED, "the store")
 
     def present(self) -> "tuple[OpenServices, Sequence[int]]":
         """Return this, and no missing shards."""

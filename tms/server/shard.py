@@ -38,6 +38,7 @@ from tms.messaging.joint_publications import StoredPublications
 from tms.messaging.mark import MarkTimer, StoreMark
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.schedules.service import ScheduleService
+from tms.messaging.schema_checks import SchemaChecks
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
@@ -139,15 +140,15 @@ class Shard:
         """Return how far readers are behind, as last measured."""
         return [*self.subscriptions.lags.lags(), *self.groups.lags.lags()]
 
-    def refused_writes(self, kind: FindingKind, where: str) -> Sequence[Finding]:
-        """Return a finding if the shard refuses writes."""
+    def shard_findings(self, kind: FindingKind, where: str) -> Sequence[Finding]:
+        """Return a finding if the shard refuses writes, or those of its parts."""
         try:
             self.messaging.check_ready()
         except Stopping:
             return ()
         except Unavailable as error:
             return (writes_refused(kind, where, error),)
-        return ()
+        return self.schedules.findings()
 
     def stop_waiting(self) -> None:
         """Let waiting polls and takes return now, and later ones at once."""
@@ -236,11 +237,9 @@ async def open_shard(
         return Shard(lease, engine, *all_services, closing)
 
 
-def carriers_of(
-    writing: Writing, subscriptions: SubscriptionService, groups: GroupService
-) -> Sequence[Carrier]:
+def carriers_of(writing: Writing, *services: Carrier) -> Sequence[Carrier]:
     """Return the carriers of commits; to carry one more thing, add one here."""
-    return StoredPublications(writing), subscriptions, groups
+    return StoredPublications(writing), *services
 
 
 def _services(
@@ -265,9 +264,10 @@ def _services(
     subscriptions = SubscriptionService(engine, journal)
     topics = Topics(engine, Admission(engine.limits, engine.clock, process.namespaces.rules))
     groups = GroupService(writing, topics, subscriptions, journal)
-    carriers = carriers_of(writing, subscriptions, groups)
-    messaging = Service(writing, topics=topics, carriers=carriers, values=process.values)
-    schedules = ScheduleService(writing, topics, messaging)
+    checks = SchemaChecks(process.values)
+    schedules = ScheduleService(writing, topics, checks)
+    carriers = carriers_of(writing, subscriptions, groups, schedules)
+    messaging = Service(writing, topics=topics, carriers=carriers, checks=checks)
     schedules.start()
     if journal is None:
         return messaging, subscriptions, groups, schedules, None

@@ -174,28 +174,17 @@ class ShardedServices:
         ]
 
     def findings(self) -> list[Finding]:
-        """Return findings about shards that are away or refuse writes."""
+        """Return findings about shards that are away or refuse writes, and of parts of shards."""
         if self.sharding.shards == 1:
             kind = FindingKind.WRITES_REFUSED
             return [
-                each for shard in self.shards for each in shard.refused_writes(kind, "the store")
+                each for shard in self.shards for each in shard.shard_findings(kind, "the store")
             ]
-        reported = {
-            number: Finding(
-                kind=FindingKind.SHARD_AWAY,
-                where=f"shard {number}",
-                text="No server leads it. Requests for it get 503.",
-                advice="`tms cluster --shards` shows which servers could not open it; their logs "
-                "say why.",
-                is_urgent=True,
-            )
-            for number in self.places.missing
-        }
+        reported = {number: [_away(number)] for number in self.places.missing}
         for number, shard in self.places.led.items():
-            refused = shard.refused_writes(FindingKind.SHARD_AWAY, f"shard {number}")
-            for finding in refused:
-                reported.setdefault(number, finding)
-        return [finding for _, finding in sorted(reported.items())]
+            of_shard = shard.shard_findings(FindingKind.SHARD_AWAY, f"shard {number}")
+            reported.setdefault(number, list(of_shard))
+        return [finding for _, some in sorted(reported.items()) for finding in some]
 
     def present(self) -> "tuple[ShardedServices, Sequence[int]]":
         """Return services whose lists leave out shards without a leader, and these shards."""
@@ -367,4 +356,14 @@ def services_of_shards(sharding: Sharding, process: Process, settings: Settings)
         registries,
         {},
         AsyncExitStack(),
+    )
+
+
+def _away(shard: int) -> Finding:
+    return Finding(
+        kind=FindingKind.SHARD_AWAY,
+        where=f"shard {shard}",
+        text="No server leads it. Requests for it get 503.",
+        advice="`tms cluster --shards` shows which servers could not open it; their logs say why.",
+        is_urgent=True,
     )

@@ -47,6 +47,7 @@ from tms.wire.json_messages import (
     values_to_encode,
 )
 from tms.wire.json_ranges import IsolationName
+from tms.wire.json_schedules import CommitScheduleOfTopic, commit_schedule_bodies
 from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies
 from tms.wire.json_transactions import AdvanceBody, advances_bodies, commit_request_of
 from tms.wire.json_values import (
@@ -102,6 +103,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
     sequence: OwnersSequence = None
     advances: list[AdvanceBody] = []
     acks: list[CommitAcksOfGroup] = []
+    schedule: list[CommitScheduleOfTopic] = []
 
 
 class PublishedAllBody(msgspec.Struct):
@@ -236,6 +238,7 @@ class JsonFormat:
             "sequence": request.sequence,
             "advances": advances_bodies(carried.advances),
             "acks": commit_acks_bodies(carried.acks),
+            "schedule": commit_schedule_bodies(carried.schedule),
         }
         return encode(told)
 
@@ -246,7 +249,7 @@ class JsonFormat:
         if count > messages_max:
             raise too_many_messages(count, messages_max)
         topics = {name: payload_bodies(messages) for name, messages in value.topics.items()}
-        carried = commit_request_of(value.advances, (), value.acks)
+        carried = commit_request_of(value.advances, (), value.acks, value.schedule)
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 
     def encode_published_all(self, published: AllPublished) -> bytes:

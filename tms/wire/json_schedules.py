@@ -1,13 +1,23 @@
 """Bodies of scheduled messages, both ways, in JSON; they are scheduled by that of a publish."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
 from tms.core.values.message import Message
-from tms.core.values.schedules import Scheduled, ScheduledMessage
-from tms.wire.json_fields import Json, TimeMs, described_by, one_of, reference
+from tms.core.values.schedules import CommitSchedule, DeliveryTime, Scheduled, ScheduledMessage
+from tms.core.values.topic import TopicId
+from tms.wire.json_fields import (
+    Json,
+    NamespaceName,
+    TimeMs,
+    TopicName,
+    described_by,
+    one_of,
+    reference,
+)
+from tms.wire.json_messages import GivenPayload, json_of_body, payload_bodies
 from tms.wire.json_values import JsonBytes, bytes_of, decode_answer, encode, json_of
 
 SCHEDULED_ID: Json = {
@@ -38,6 +48,45 @@ class ScheduledMessageBody(msgspec.Struct):
     headers: Annotated[
         dict[str, JsonBytes], described_by({"type": "object", "additionalProperties": _BYTES})
     ]
+
+
+class CommitScheduleBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Messages of a topic to publish later, with one of the two times."""
+
+    namespace: NamespaceName
+    topic: TopicName
+    messages: Annotated[list[GivenPayload], msgspec.Meta(extra_json_schema={"minItems": 1})]
+    deliver_at: TimeMs | None = None
+    deliver_after: Annotated[
+        Annotated[float, described_by({"type": "number", "minimum": 0})] | None,
+        msgspec.Meta(description="Seconds after the server got the commit."),
+    ] = None
+
+
+def commit_schedule_bodies(schedule: Iterable[CommitSchedule]) -> list[CommitScheduleBody]:
+    """Return what a commit schedules as JSON fields."""
+    bodies = []
+    for topic_id, payloads, delivery in schedule:
+        messages: list[Any] = [*map(json_of_body, payloads)]
+        bodies.append(CommitScheduleBody(topic_id.namespace, topic_id.name, messages, *delivery))
+    return bodies
+
+
+def commit_schedule_of(bodies: Iterable[CommitScheduleBody]) -> Sequence[CommitSchedule]:
+    """Return what a commit schedules. Raises `InvalidRequest`."""
+    return tuple(
+        [
+            CommitSchedule(
+                TopicId(each.namespace, each.topic),
+                payload_bodies(each.messages),
+                DeliveryTime(each.deliver_at, each.deliver_after),
+            )
+            for each in bodies
+        ]
+    )
+
+
+CommitScheduleOfTopic = Annotated[CommitScheduleBody, described_by(reference("CommitSchedule"))]
 
 
 def encode_scheduled(scheduled: Scheduled) -> bytes:

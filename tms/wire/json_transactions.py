@@ -31,6 +31,11 @@ from tms.wire.json_fields import (
     described_by,
 )
 from tms.wire.json_ids import POINTER, READ_POINTER, GivenPointer, ToldPointer, pointer_of
+from tms.wire.json_schedules import (
+    CommitScheduleOfTopic,
+    commit_schedule_bodies,
+    commit_schedule_of,
+)
 from tms.wire.json_takes import CommitAcksOfGroup, commit_acks_bodies, commit_acks_of
 from tms.wire.json_values import Int64, bytes_of, decode, decode_answer, encode, json_of
 from tms.wire.transaction_codec import decode_transaction, encode_transaction
@@ -121,6 +126,10 @@ class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
     acks: Annotated[
         list[CommitAcksOfGroup] | msgspec.UnsetType,
         msgspec.Meta(description="The messages of groups to acknowledge: all, or none."),
+    ] = msgspec.UNSET
+    schedule: Annotated[
+        list[CommitScheduleOfTopic] | msgspec.UnsetType,
+        msgspec.Meta(description="The messages to publish later, if the transaction commits."),
     ] = msgspec.UNSET
 
 
@@ -221,6 +230,7 @@ def encode_commit(request: CommitRequest) -> bytes:
                 for stored in request.publish
             ],
             commit_acks_bodies(request.acks) or msgspec.UNSET,
+            commit_schedule_bodies(request.schedule) or msgspec.UNSET,
         )
     )
 
@@ -242,14 +252,16 @@ def commit_request_of(
     advances: Sequence[AdvanceBody],
     publish: Sequence[Stored],
     acks: Sequence[CommitAcksOfGroup],
+    schedule: Sequence[CommitScheduleOfTopic],
 ) -> CommitRequest:
     """Return the other work of a commit, `NOTHING` if there is none.
 
-    Raises `InvalidRequest` (invalid_message_id).
+    Raises `InvalidRequest`.
     """
-    if not (advances or publish or acks):
+    if not (advances or publish or acks or schedule):
         return NOTHING
-    return CommitRequest(tuple(advances_of(advances)), publish, commit_acks_of(acks))
+    moves, given = tuple(advances_of(advances)), commit_acks_of(acks)
+    return CommitRequest(moves, publish, given, commit_schedule_of(schedule))
 
 
 def decode_commit(body: bytes) -> CommitRequest:
@@ -264,7 +276,7 @@ def decode_commit(body: bytes) -> CommitRequest:
         )
         for stored in value.publish
     )
-    return commit_request_of(value.advances, publish, value.acks or ())
+    return commit_request_of(value.advances, publish, value.acks or (), value.schedule or ())
 
 
 def encode_ended(status: TransactionStatus) -> bytes:

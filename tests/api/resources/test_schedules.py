@@ -3,6 +3,7 @@
 import pytest
 
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, NOW_MS, TOPIC, Rest, avro_publish, refusal
+from tests.api.transactions import ask, shown, started
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -95,3 +96,48 @@ async def test_wrong_messages_schedule_nothing(own: Rest) -> None:
     for each in ("x", "0" * 32, "f" * 32):
         answer = await own.http.delete(f"{SCHEDULED}/{each}")
         assert refusal(answer) == (404, "scheduled_not_found")
+
+
+LATER = {"namespace": "ns", "topic": "t", "messages": ["a"], "deliver_after": 60}
+
+
+async def test_a_commit_schedules_messages(own: Rest) -> None:
+    transaction = await started(own)
+    keyed = {"payload": "b", "key": "k"}
+    body = {"schedule": [LATER, {**LATER, "messages": [keyed], "deliver_after": 0}]}
+    answer = await ask(own, f"/{transaction}/commit", body)
+    assert answer.status_code == 200
+    await publishes(own, "b")
+    own.clock.advance(60_000)
+    await publishes(own, "b", "a")
+
+
+async def test_a_publish_to_several_topics_schedules_messages(own: Rest) -> None:
+    path = "/v1/namespaces/ns/publish"
+    answer = await own.http.post(path, json={"topics": {"t": ["a"]}, "schedule": [LATER]})
+    assert answer.status_code == 200
+    assert await published(own) == ["a"]
+    assert len((await own.http.get(SCHEDULED)).json()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "refused"),
+    [
+        ({"messages": []}, (400, "empty_publish")),
+        ({"messages": [{"value": 1}]}, (400, "invalid_body")),
+        ({"deliver_after": None}, (400, "invalid_delivery_time")),
+        ({"deliver_at": NOW_MS}, (400, "invalid_delivery_time")),
+        ({"deliver_after": -1}, (400, "invalid_delivery_time")),
+        ({"deliver_after": "soon"}, (400, "invalid_body")),
+        ({"topic": "unknown"}, (404, "topic_not_found")),
+        ({"namespace": "no namespace"}, (400, "invalid_namespace_name")),
+    ],
+)
+async def test_a_commit_that_schedules_something_wrong_is_refused(
+    own: Rest, wrong: dict[str, object], refused: tuple[int, str]
+) -> None:
+    transaction = await started(own)
+    answer = await ask(own, f"/{transaction}/commit", {"schedule": [LATER, LATER | wrong]})
+    assert refusal(answer) == refused
+    assert (await own.http.get(SCHEDULED)).json() == []
+    assert (await shown(own, transaction))["status"] == "in_progress"

@@ -154,6 +154,5 @@ def test_the_topics_that_are_due_are_taken_in_order(
         assert not is_first or due_ms == min(least.values())
     assert due.first_ms() == min(least.values(), default=None)
     taken = due.take(now_ms, 10)
-    assert sorted(taken) == sorted(each for each in least if least[each] <= now_ms)
-    assert [least[each] for each in taken] == sorted(least[each] for each in taken)
+    assert taken == sorted((due_ms, each) for each, due_ms in least.items() if due_ms <= now_ms)
     assert len(due) == len(least) - len(taken)

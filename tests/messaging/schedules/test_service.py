@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tables.store import GROUP
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.schedules.conftest import World
 from tests.waiting import WAIT_S_MAX, turns, until
@@ -17,6 +18,7 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.limits import Limits
+from tms.core.services.findings import FindingKind
 from tms.core.values.batch import Batch
 from tms.core.values.schedules import DeliveryTime
 from tms.core.values.store_features import SCHEDULES
@@ -258,3 +260,45 @@ async def test_updating_a_topic_keeps_its_schedule(world: World) -> None:
     await world.again()
     world.clock.advance(1_000)
     await world.publishes([b"a"])
+
+
+def gauge(world: World, name: str) -> float:
+    found = world.services.engine.metrics.collect()
+    [metric] = [each for each in found if each.name == f"tms_{name}"]
+    return float(metric.samples[0].value)
+
+
+async def test_messages_that_wait_are_counted_after_a_start_too(world: World) -> None:
+    await world.schedule(b"a", after_s=1)
+    await world.schedule(b"b", b"c", after_s=60)
+    assert gauge(world, "scheduled_messages") == 3
+    await world.again()
+    await until(lambda: gauge(world, "scheduled_messages") == 3)
+    world.clock.advance(1_000)
+    await world.publishes([b"a"])
+    assert gauge(world, "scheduled_messages") == 2
+    await until(lambda: gauge(world, "scheduled_overdue_seconds") == 0)
+
+
+@pytest.mark.parametrize("world", ["memory"], indirect=True)
+async def test_a_finding_says_that_due_messages_cannot_be_published(world: World) -> None:
+    [scheduled] = await world.schedule(b"a", after_s=1)
+    with world.store.scan(GROUP, b"", b"\xff") as rows:
+        key = next(key for key, _ in rows if bytes.fromhex(scheduled) in key)
+
+    def replace(value: bytes) -> None:
+        batch = world.store.batch()
+        batch.put(GROUP, key, value)
+        world.store.write(batch)
+
+    replace(b"damaged")
+    world.clock.advance(1_000)
+    await until(lambda: bool(world.services.findings()))
+    [finding] = world.services.findings()
+    assert (finding.kind, finding.where) == (FindingKind.SCHEDULE_FAILING, str(TOPIC))
+    world.clock.advance(60_000)
+    assert gauge(world, "scheduled_overdue_seconds") >= 60
+    replace(b"\x00a")
+    await world.publishes([b"a"])
+    await until(lambda: not world.services.findings())
+    assert gauge(world, "scheduled_overdue_seconds") == 0

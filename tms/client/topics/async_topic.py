@@ -29,6 +29,7 @@ from tms.client.reading.start import IfLast, Start, place_of, position
 from tms.client.reading.topic_values import Decode, TopicValues
 from tms.client.topics.async_subscription import AsyncSubscription
 from tms.client.topics.publishing import Publishing, delivery_of, store
+from tms.client.transactions.transaction_work import OpenTransaction
 from tms.core.errors import NotPermitted, TopicExists, TopicNotFound
 from tms.core.runtime.deadlines import deadline
 from tms.core.services.messaging import Messaging, Published, RollbackRange
@@ -38,7 +39,12 @@ from tms.core.values.groups import Group
 from tms.core.values.message import Message
 from tms.core.values.ranges import Reach, Split, TopicRange
 from tms.core.values.reading import isolation_of
-from tms.core.values.schedules import LISTED_DEFAULT, Scheduled, ScheduledMessage
+from tms.core.values.schedules import (
+    LISTED_DEFAULT,
+    CommitSchedule,
+    Scheduled,
+    ScheduledMessage,
+)
 from tms.core.values.subscriptions import SubscriptionPosition
 from tms.core.values.topic import TopicId
 
@@ -192,6 +198,7 @@ class AsyncTopic:
     async def schedule(
         self,
         messages: GivenMessages | Any,
+        tx: OpenTransaction | None = None,
         *,
         after: Duration | None = None,
         at: int | datetime | None = None,
@@ -202,13 +209,17 @@ class AsyncTopic:
         register: bool = True,
         timeout_s: Duration | None = None,
     ) -> list[str]:
-        """Publish messages later, in order; they are durable on return.
+        """Publish messages later, in order; without `tx` they are durable on return.
 
         Either `after` a time, in seconds or as `"5m"`, or `at` a time, in milliseconds since 1970
         or as a datetime with a time zone; a time in the past means now. The other arguments are
         those of `publish`. The messages are checked now. They get their message ids when they are
         published. Until then they can be cancelled by the ids that are returned, 32 hexadecimal
         digits each.
+
+        With `tx` they are scheduled if and only if that commits, in the same flush: then `after`
+        counts from the commit, which checks the messages and raises what is wrong with them. No ids
+        are returned; `scheduled` lists them after the commit.
 
         Repeated only if the server certainly did not carry it out. Raises as `publish` without a
         transaction, `InvalidRequest` (invalid_delivery_time) for a time too far ahead, `TooLarge`
@@ -219,6 +230,9 @@ class AsyncTopic:
         messages = with_key(messages, key, headers, has_schema=not is_encoded)
 
         async def send(payloads: list[bytes]) -> Scheduled:
+            if tx is not None:
+                tx.gathered.schedule.append(CommitSchedule(self._id, payloads, delivery))
+                return Scheduled((), 0)
             return await self._services.schedules.schedule(self._id, payloads, delivery)
 
         with deadline(timeout_s):

@@ -16,6 +16,7 @@ from tms.client.threads.bridge import Bridge
 from tms.client.threads.messages import Messages
 from tms.client.topics.async_topic import AsyncTopic
 from tms.client.topics.subscription import Subscription
+from tms.client.transactions.transaction_work import OpenTransaction
 from tms.core.services.messaging import Published, RollbackRange
 from tms.core.services.records import Decoding, GivenSchema, Record
 from tms.core.text.durations import Duration
@@ -161,6 +162,7 @@ class Topic:
     def schedule(
         self,
         messages: GivenMessages | Any,
+        tx: OpenTransaction | None = None,
         *,
         after: Duration | None = None,
         at: int | datetime | None = None,
@@ -171,13 +173,17 @@ class Topic:
         register: bool = True,
         timeout_s: Duration | None = None,
     ) -> list[str]:
-        """Publish messages later, in order; they are durable on return.
+        """Publish messages later, in order; without `tx` they are durable on return.
 
         Either `after` a time, in seconds or as `"5m"`, or `at` a time, in milliseconds since 1970
         or as a datetime with a time zone; a time in the past means now. The other arguments are
         those of `publish`. The messages are checked now. They get their message ids when they are
         published. Until then they can be cancelled by the ids that are returned, 32 hexadecimal
         digits each.
+
+        With `tx` they are scheduled if and only if that commits, in the same flush: then `after`
+        counts from the commit, which checks the messages and raises what is wrong with them. No ids
+        are returned; `scheduled` lists them after the commit.
 
         Repeated only if the server certainly did not carry it out. Raises as `publish` without a
         transaction, `InvalidRequest` (invalid_delivery_time) for a time too far ahead, `TooLarge`
@@ -186,6 +192,7 @@ class Topic:
         return self._bridge.call(
             self._topic.schedule,
             messages,
+            tx,
             after=after,
             at=at,
             key=key,

@@ -7,6 +7,7 @@ from typing import Protocol
 from tms.client.transactions.transaction_publications import TransactionPublications
 from tms.core.services.commits import CommitRequest
 from tms.core.values.groups import CommitAcks
+from tms.core.values.schedules import CommitSchedule
 from tms.core.values.subscriptions import Advance
 from tms.core.values.topic import TopicId
 from tms.core.values.transaction import Transaction
@@ -34,18 +35,20 @@ class AckInCommit(Protocol):
 
 @dataclass(slots=True)
 class Gathered:
-    """The publications, moves and acks that a transaction's commit or rollback covers."""
+    """The work in a transaction that its commit or rollback covers."""
 
     transaction_id: int = 0
     messages: TransactionPublications = field(default_factory=TransactionPublications)
     advances: dict[tuple[TopicId, str], Advance] = field(default_factory=dict)
     """The last move of each subscription, sent with the commit."""
     acks: list[AckInCommit] = field(default_factory=list)
+    schedule: list[CommitSchedule] = field(default_factory=list)
 
     @property
     def request(self) -> CommitRequest:
         """The request of the commit."""
-        return CommitRequest(tuple(self.advances.values()), acks=by_delivery(self.acks))
+        advances, acks = tuple(self.advances.values()), by_delivery(self.acks)
+        return CommitRequest(advances, acks=acks, schedule=tuple(self.schedule))
 
 
 class OpenTransaction(Protocol):

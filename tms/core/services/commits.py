@@ -19,6 +19,7 @@ from tms.core.services.group_commit import Write
 from tms.core.values.batch import Batch
 from tms.core.values.caller import Caller
 from tms.core.values.groups import CommitAcks
+from tms.core.values.schedules import CommitSchedule
 from tms.core.values.subscriptions import Advance
 from tms.core.values.topic import TopicId
 
@@ -42,13 +43,16 @@ class CommitRequest:
     """Stored messages of the transaction to publish, in this order."""
     acks: Sequence[CommitAcks] = ()
     """Messages of groups that the commit acknowledges."""
+    schedule: Sequence[CommitSchedule] = ()
+    """Messages to publish later, in this order if they are due at once."""
 
     @property
     def topics(self) -> Sequence[TopicId]:
         """The topics of the whole request."""
         moved = [each.topic_id for each in self.advances]
         published = [each.topic_id for each in self.publish]
-        return [*moved, *published, *(each.topic_id for each in self.acks)]
+        scheduled = [each.topic_id for each in self.schedule]
+        return [*moved, *published, *(each.topic_id for each in self.acks), *scheduled]
 
 
 NOTHING = CommitRequest()

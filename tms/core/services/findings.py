@@ -52,6 +52,7 @@ class FindingKind(StrEnum):
 
     READER_BEHIND = "reader_behind"
     GROUP_HINDERED = "group_hindered"
+    SCHEDULE_FAILING = "schedule_failing"
     TRANSACTION_HOLDS = "transaction_holds"
     CLEANUP_HELD = "cleanup_held"
     DISK_FILLING = "disk_filling"

@@ -111,6 +111,15 @@ class DeliveryTime(NamedTuple):
         return now_ms + round(ahead_ms)
 
 
+class CommitSchedule(NamedTuple):
+    """Messages that a commit schedules in a topic."""
+
+    topic_id: TopicId
+    payloads: Sequence[bytes]
+    delivery: DeliveryTime
+    """`after_s` counts from when the server gets the commit."""
+
+
 class Scheduled(NamedTuple):
     """The outcome of scheduling messages."""
 

@@ -35,16 +35,15 @@ class DueTopics:
             heappop(heap)
         return heap[0][0] if heap else None
 
-    def take(self, now_ms: int, count_max: int) -> Sequence[TopicId]:
-        """Remove and return the topics that are due, at most `count_max`, the first ones first."""
-        taken: list[TopicId] = []
+    def take(self, now_ms: int, count_max: int) -> Sequence[tuple[int, TopicId]]:
+        """Remove and return topics that are due, with their times: the first `count_max` ones."""
+        taken: list[tuple[int, TopicId]] = []
         while len(taken) < count_max:
             first_ms = self.first_ms()
             if first_ms is None or first_ms > now_ms:
                 break
-            _, topic = heappop(self._heap)
-            del self._due_ms[topic]
-            taken.append(topic)
+            taken.append(heappop(self._heap))
+            del self._due_ms[taken[-1][1]]
         return taken
 
     def clear(self) -> None:

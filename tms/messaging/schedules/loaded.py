@@ -39,6 +39,11 @@ class LoadedSchedules(Participant):
         self.lost: set[TopicId] = set()
         """Topics whose schedules were dropped after a flush that failed."""
         engine.metrics.memory.show("schedules", lambda: len(self._loaded))
+        engine.metrics.gauge(
+            "scheduled_messages",
+            "Messages to be published later; after a start, those that are counted by then.",
+            lambda: sum(each.count or 0 for each in self._loaded.values()),
+        )
 
     def __len__(self) -> int:
         return len(self._loaded)

@@ -5,10 +5,10 @@ Used from the event loop's thread alone.
 """
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from tms.core.errors import InvalidRequest, ScheduledNotFound
-from tms.core.services.commits import CarryAgain
+from tms.core.services.commits import CarryAgain, CommitRequest, JointWrite
 from tms.core.values.caller import ANYBODY, Caller, check_may_change
 from tms.core.values.frame import FramedBody
 from tms.core.values.message import Message, framed_message
@@ -16,6 +16,7 @@ from tms.core.values.schedules import (
     LAST_PLACE,
     LISTED_DEFAULT,
     LISTED_MAX,
+    CommitSchedule,
     DeliveryTime,
     Scheduled,
     ScheduledMessage,
@@ -29,8 +30,8 @@ from tms.messaging.loaded_topics import TopicState
 from tms.messaging.schedules.loaded import LoadedSchedules
 from tms.messaging.schedules.loaded_schedule import LoadedSchedule
 from tms.messaging.schedules.timer import ScheduleTimer
-from tms.messaging.schedules.writes import Cancellation, Numbers, Scheduling
-from tms.messaging.service import Service
+from tms.messaging.schedules.writes import Cancellation, DueBodies, Numbers, Scheduling
+from tms.messaging.schema_checks import SchemaChecks
 from tms.messaging.topics import Topics
 from tms.messaging.write_requests import Writing
 
@@ -40,15 +41,21 @@ _LISTED_BYTES_MAX = 4 * 1024 * 1024
 class ScheduleService:
     """The schedules of one store's topics."""
 
-    def __init__(self, writing: Writing, topics: Topics, messaging: Service) -> None:
-        """Write by `writing`; check messages as `messaging` does."""
+    def __init__(self, writing: Writing, topics: Topics, checks: SchemaChecks) -> None:
+        """Write by `writing`, after `checks` have admitted the messages."""
         engine = self._engine = writing.engine
         self._writing = writing
         self._topics = topics
-        self._checks = messaging.schema_checks
+        self._checks = checks
         self._schedules = LoadedSchedules(engine)
         self._numbers = Numbers(engine.mark)
         self._timer = ScheduleTimer(writing, self._schedules, self._numbers)
+        self.findings = self._timer.findings
+        engine.metrics.gauge(
+            "scheduled_overdue_seconds",
+            "How long the oldest scheduled message that is due has been waiting.",
+            self._timer.overdue_s,
+        )
 
     def start(self) -> None:
         """Begin to publish what is due, unless the store is only read."""
@@ -64,34 +71,70 @@ class ScheduleService:
         caller: Caller = ANYBODY,
     ) -> Scheduled:
         """Schedule messages; durable when it returns."""
-        check_may_change(caller, topic_id)
-        engine = self._engine
-        if not payloads:
-            raise InvalidRequest("empty_publish")
-        due_ms = delivery.due_ms(engine.clock.now_ms(), engine.limits.scheduled_s_max)
-        async with engine.states.held((topic_id,)) as [state]:
-            size = self._topics.admission.payload_bytes(topic_id.namespace, payloads)
-            await self._checks.admit(state, payloads, caller)
-            await engine.features.use(SCHEDULES)
-            if not state.topic.has_schedule:
-                await self._topics.mark_scheduled(topic_id)
-            async with self._held(state) as schedule:
-                await self._schedules.count(schedule)
-                checked = await self._checks.admit(state, payloads, caller)
-                write = Scheduling(
-                    self._writing,
-                    state,
-                    schedule,
-                    self._numbers,
-                    bodies=payloads,
-                    payload_bytes=size,
-                    due_ms=due_ms,
-                    checked=checked,
-                    changes=self._schedules.changes,
-                )
-                scheduled: Scheduled = await engine.writer.submit(write, caller)
-        self._timer.look_at(topic_id, scheduled.at_ms)
+        given = (CommitSchedule(topic_id, payloads, delivery),)
+        async with self._scheduling(given, caller) as [write]:
+            scheduled: Scheduled = await self._engine.writer.submit(write, caller)
         return scheduled
+
+    def carry(
+        self, request: CommitRequest, caller: Caller
+    ) -> AbstractAsyncContextManager[JointWrite] | None:
+        """Return what a commit schedules (`tms.core.services.commits.Carrier`)."""
+        return self._carried(request.schedule, caller) if request.schedule else None
+
+    @asynccontextmanager
+    async def _carried(
+        self, given: Sequence[CommitSchedule], caller: Caller
+    ) -> AsyncIterator[JointWrite]:
+        async with self._scheduling(given, caller) as writes:
+            yield JointWrite(writes)
+
+    @asynccontextmanager
+    async def _scheduling(
+        self, given: Sequence[CommitSchedule], caller: Caller
+    ) -> AsyncIterator[Sequence[Scheduling]]:
+        """Hold the topics, and yield a write for each. Raises as `schedule`."""
+        engine = self._engine
+        now_ms, ahead_s_max = engine.clock.now_ms(), engine.limits.scheduled_s_max
+        of_topics: dict[TopicId, list[DueBodies]] = {}
+        for topic_id, payloads, delivery in given:
+            check_may_change(caller, topic_id)
+            if not payloads:
+                raise InvalidRequest("empty_publish")
+            due = DueBodies(delivery.due_ms(now_ms, ahead_s_max), payloads)
+            of_topics.setdefault(topic_id, []).append(due)
+        async with AsyncExitStack() as held:
+            states = await held.enter_async_context(engine.states.held(of_topics))
+            writes = []
+            for state, due_bodies in zip(states, of_topics.values(), strict=True):
+                part = self._scheduling_of(state, due_bodies, caller)
+                writes.append(await held.enter_async_context(part))
+            yield writes
+
+    @asynccontextmanager
+    async def _scheduling_of(
+        self, state: TopicState, due: Sequence[DueBodies], caller: Caller
+    ) -> AsyncIterator[Scheduling]:
+        topic_id, engine = state.topic.id, self._engine
+        bodies = [body for each in due for body in each.bodies]
+        size = self._topics.admission.payload_bytes(topic_id.namespace, bodies)
+        await self._checks.admit(state, bodies, caller)
+        await engine.features.use(SCHEDULES)
+        if not state.topic.has_schedule:
+            await self._topics.mark_scheduled(topic_id)
+        async with self._held(state) as schedule:
+            await self._schedules.count(schedule)
+            yield Scheduling(
+                self._writing,
+                state,
+                schedule,
+                self._numbers,
+                due=due,
+                payload_bytes=size,
+                checked=await self._checks.admit(state, bodies, caller),
+                changes=self._schedules.changes,
+                is_due=self._timer.look_at,
+            )
 
     async def scheduled(
         self, topic_id: TopicId, after: str | None = None, limit: int = LISTED_DEFAULT

@@ -11,14 +11,16 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
+from math import inf
 from typing import Final
 
 from tms.core.errors import Stopping, TmsError, TopicNotFound
 from tms.core.limits import MS_PER_S
 from tms.core.runtime.supervision import supervised
+from tms.core.services.findings import Finding, FindingKind
 from tms.core.values.store_features import SCHEDULES
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.loaded_topics import TopicState
@@ -51,13 +53,20 @@ class ScheduleTimer:
         self._wake = asyncio.Event()
         self._turns: dict[TopicId, asyncio.Task[None]] = {}
         self._again: dict[TopicId, asyncio.TimerHandle] = {}
-        self._failing: set[TopicId] = set()
+        self._late: dict[TopicId, int] = {}
+        """Topics in a turn, or whose turn has failed, by when their first message was due."""
+        self._failing: dict[TopicId, str] = {}
+        """Topics whose last turn failed, each with the error."""
+        self._uncounted: dict[LoadedSchedule, None] = {}
+        self._count_more = asyncio.Event()
+        self._counter: asyncio.Task[None] | None = None
         self._is_found = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin."""
         self._task = supervised("publishing of scheduled messages", self._run)
+        self._counter = supervised("counting of scheduled messages", self._count)
 
     def look_at(self, topic_id: TopicId, due_ms: int) -> None:
         """Give a topic a turn at a time."""
@@ -66,10 +75,10 @@ class ScheduleTimer:
 
     async def close(self) -> None:
         """End, with the turns that are under way."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        tasks = [each for each in (self._task, self._counter) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for handle in self._again.values():
             handle.cancel()
         await asyncio.gather(*self._turns.values(), return_exceptions=True)
@@ -83,7 +92,8 @@ class ScheduleTimer:
             for topic_id in self._schedules.take_lost():
                 self._look_again(topic_id)
             now_ms = self._engine.clock.now_ms()
-            for topic_id in self._due.take(now_ms, _AT_ONCE - len(self._turns)):
+            for due_ms, topic_id in self._due.take(now_ms, _AT_ONCE - len(self._turns)):
+                self._late.setdefault(topic_id, due_ms or now_ms)
                 self._begin(topic_id)
             await self._wait(now_ms)
 
@@ -139,18 +149,21 @@ class ScheduleTimer:
                 next_ms = await self._publish(state, schedule)
             if next_ms is not None:
                 self.look_at(topic_id, next_ms)
+                self._let_count(schedule)
             elif not schedule.in_use and not schedule.is_in_flush:
                 self._schedules.forget(topic_id, schedule)
         except (TopicNotFound, Stopping):
-            return
+            pass
         except Exception as error:
             self._failed(topic_id, error)
-        else:
-            self._failing.discard(topic_id)
+            return
+        self._failing.pop(topic_id, None)
+        self._late.pop(topic_id, None)
 
     def _failed(self, topic_id: TopicId, error: Exception) -> None:
-        if topic_id not in self._failing:
-            self._failing.add(topic_id)
+        is_new = topic_id not in self._failing
+        self._failing[topic_id] = str(error)
+        if is_new:
             is_known = isinstance(error, TmsError)
             _log.warning(
                 "cannot publish the scheduled messages of topic %s: %s",
@@ -159,6 +172,40 @@ class ScheduleTimer:
                 exc_info=None if is_known else error,
             )
         self._look_again(topic_id)
+
+    def _let_count(self, schedule: LoadedSchedule) -> None:
+        """Count the messages of a schedule, soon, if they are not counted since the start."""
+        if schedule.count is None:
+            self._uncounted[schedule] = None
+            self._count_more.set()
+
+    async def _count(self) -> None:
+        """Count, one schedule at a time, beside everything else."""
+        while True:
+            self._count_more.clear()
+            while self._uncounted:
+                schedule, _ = self._uncounted.popitem()
+                with suppress(TmsError):  # it is counted before more is scheduled, or not needed
+                    await self._schedules.count(schedule)
+            await self._count_more.wait()
+
+    def overdue_s(self) -> float:
+        """Return for how long the oldest message that is due has been waiting."""
+        first_ms = min([self._due.first_ms() or inf, *self._late.values()])
+        return max(0.0, self._engine.clock.now_ms() - first_ms) / MS_PER_S
+
+    def findings(self) -> Sequence[Finding]:
+        """Return a finding for each topic whose due messages cannot be published."""
+        return [
+            Finding(
+                kind=FindingKind.SCHEDULE_FAILING,
+                where=str(topic_id),
+                text=f"Its scheduled messages that are due cannot be published: {reason}",
+                advice="Check the server's log and its store; it tries again each second.",
+                is_urgent=True,
+            )
+            for topic_id, reason in self._failing.items()
+        ]
 
     async def _publish(self, state: TopicState, schedule: LoadedSchedule) -> int | None:
         """Publish a page of what is due; return when there is more, None if nothing waits."""
@@ -172,6 +219,8 @@ class ScheduleTimer:
                 rows_max=_PAGE_ROWS,
                 bytes_max=_PAGE_BYTES,
             )
+            if page.rows:
+                self._late[state.topic.id] = page.rows[0].place.due_ms
             if not page.is_empty:
                 through = page.through(closed)
                 write = DuePublication(

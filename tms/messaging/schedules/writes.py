@@ -1,13 +1,14 @@
 """Requests to the writer that change schedules. Each is checked within its flush."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from tms.core.errors import ScheduledNotFound, TooLarge
-from tms.core.services.commits import CarryAgain
+from tms.core.services.commits import Carried, CarryAgain
 from tms.core.services.group_commit import Write
 from tms.core.values.batch import Batch
 from tms.core.values.schedules import DuePlace, Scheduled, SchedulePage
-from tms.core.values.topic import TopicMetadata
+from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.mark import StoreMark
 from tms.messaging.schedules.loaded_schedule import LoadedSchedule
@@ -42,7 +43,14 @@ class Numbers:
             self._mark.is_durable(number)
 
 
-class Scheduling(TopicWrite):
+class DueBodies(NamedTuple):
+    """Bodies of messages that are due at one time."""
+
+    due_ms: int
+    bodies: Sequence[bytes]
+
+
+class Scheduling(TopicWrite, Carried):
     """New messages of a schedule."""
 
     def __init__(
@@ -52,50 +60,61 @@ class Scheduling(TopicWrite):
         schedule: LoadedSchedule,
         numbers: Numbers,
         *,
-        bodies: Sequence[bytes],
+        due: Sequence[DueBodies],
         payload_bytes: int,
-        due_ms: int,
         checked: TopicMetadata,
         changes: OnFlushed,
+        is_due: Callable[[TopicId, int], object],
     ) -> None:
-        size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * len(bodies)
+        """Schedule messages; `is_due` is called when they are durable, with the first time."""
+        self._count = sum(len(each.bodies) for each in due)
+        size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * self._count
         super().__init__(writing, state, size_bytes, checked)
-        self._bodies = bodies
-        self._due_ms = due_ms
+        self._due = due
         self._schedule = schedule
         self._numbers = numbers
         self._changes = changes
+        self._is_due = is_due
         self._ids: Sequence[str] = ()
-        self._last = 0
+        self._first_ms = self._last = 0
 
-    def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add a row for each. Raises `TooLarge` (too_many_scheduled)."""
+    def check(self, write_pointers: Collection[int] = ()) -> None:  # noqa: ARG002
+        """Raise `TooLarge` (too_many_scheduled), or that the topic or schedule has changed."""
         self.check_topic()
-        schedule, count = self._schedule, len(self._bodies)
+        schedule = self._schedule
         schedule.check_current()
         waiting, most = schedule.count or 0, self._writing.engine.limits.topic_scheduled_max
-        if waiting + count > most:
+        if waiting + self._count > most:
             raise TooLarge("too_many_scheduled", scheduled=waiting, topic_scheduled_max=most)
-        numbers = self._numbers.take(batch, now_ms, count)
-        first = schedule.place(self._due_ms, numbers[0])
-        if first <= schedule.watermark:
-            schedule.rows.go_back(batch, schedule.go_back(first))
-        self._due_ms, self._last = first.due_ms, numbers[-1]
-        self._ids = schedule.rows.put_new(batch, first.due_ms, numbers, self._bodies)
-        schedule.added(count)
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
+        """Add a row for each. Raises as `check`."""
+        self.check()
+        schedule, places = self._schedule, []
+        for due_ms, bodies in self._due:
+            numbers = self._numbers.take(batch, now_ms, len(bodies))
+            first = schedule.place(due_ms, numbers[0])
+            if first <= schedule.watermark:
+                schedule.rows.go_back(batch, schedule.go_back(first))
+            places.append(first)
+            self._last = numbers[-1]
+            self._ids = schedule.rows.put_new(batch, first.due_ms, numbers, bodies)
+        self._first_ms = min(places).due_ms
+        schedule.added(self._count)
         self._changes(schedule)
 
     def on_durable(self) -> None:
         """Record when they are due."""
         self._numbers.are_durable(self._last)
-        self._schedule.became_durable(self._due_ms)
+        self._schedule.became_durable(self._first_ms)
+        self._is_due(self.state.topic.id, self._first_ms)
 
     def on_failed(self) -> None:
         """Do nothing: the entries of the topic stay as they are."""
 
     def result(self) -> Scheduled:
-        """Return the ids."""
-        return Scheduled(self._ids, self._due_ms)
+        """Return the ids of those that are due at one time."""
+        return Scheduled(self._ids, self._first_ms)
 
 
 class Cancellation(TopicWrite):
