@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 import msgspec
-from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
+from prometheus_client import Metric, exposition
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from api.http.door.guarded import DecidedBy
@@ -21,6 +22,7 @@ from tms.core.services.cluster import INSTANCE
 from tms.security.resources import Action
 from tms.wire.json_fields import TEXT, Json
 
+_OPEN_METRICS = b"application/openmetrics-text"
 _TEXT_TYPE = b"text/plain; charset=utf-8"
 _OBJECT = {"application/json": {"schema": {"type": "object"}}}
 _COUNT = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
@@ -110,12 +112,14 @@ async def ready(exchange: Exchange) -> None:
 
 
 async def metrics(exchange: Exchange) -> None:
-    """Answer with all metrics in Prometheus' text form."""
+    """Answer with all metrics in Prometheus' text form, or in OpenMetrics if Accept names it."""
     await exchange.context.services.refresh_metrics()
     collected = _Collected(list(exchange.context.registry.collect()))
+    is_open = _OPEN_METRICS in exchange.headers.get(b"accept", b"").lower()
+    form = openmetrics if is_open else exposition
     # Not in the event loop: with many topics the text takes long.
-    text = await asyncio.to_thread(generate_latest, collected)
-    await exchange.answer(OK, text, CONTENT_TYPE_LATEST.encode())
+    text = await asyncio.to_thread(form.generate_latest, collected)
+    await exchange.answer(OK, text, form.CONTENT_TYPE_LATEST.encode())
 
 
 async def ping(exchange: Exchange) -> None:
@@ -174,9 +178,10 @@ OPERATIONS = (
         path="/metrics",
         handler=metrics,
         summary="Metrics, for Prometheus",
-        description="The answer is in Prometheus' text format.",
+        description="The answer is in Prometheus' text format, or in OpenMetrics if Accept names "
+        "that. docs/metrics.md lists all. An operation has no series before its first request.",
         success="The metrics.",
-        answer=_TEXT,
+        answer=_TEXT | {"application/openmetrics-text": {"schema": TEXT}},
     ),
     _row(
         name="ping",

@@ -20,7 +20,7 @@ TOLD = [
     *(ROOT / "scripts").iterdir(),
     *(source.path for source in sources(*PRODUCT)),
 ]
-FROM_HERE = re.compile(r"-e |'\.\[|'FILE\.whl\[|'\$folder/\$wheel\[|'pyspark>=")
+FROM_HERE = re.compile(r"-e |'\.\[|'FILE\.whl\[|'\$wheel\[|'pyspark>=")
 """A clone, a wheel, or another project."""
 
 

@@ -161,7 +161,11 @@ def _check_texts(context: typer.Context) -> None:
         for text in given if isinstance(given, list | tuple) else (given,):
             if isinstance(text, str) and not _is_text(text):
                 shown = os.fsencode(text).decode(errors="backslashreplace")
-                hint = parameter.get_error_hint(context)
+                opts = [each for each in parameter.opts if each.startswith("-")]
+                hint = (
+                    " / ".join(f"'{each}'" for each in opts)
+                    or f"'{parameter.metavar or parameter.name}'"
+                )
                 raise typer.BadParameter(f"{shown} is not UTF-8", param_hint=hint)
 
 

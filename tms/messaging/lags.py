@@ -218,7 +218,7 @@ class SubscriptionLags:
         messages = GaugeMetricFamily(
             "tms_subscription_lag_messages",
             "Messages after the position of this subscription, without rolled back ones, counted "
-            "up to {COUNTED_MAX}.",
+            f"up to {COUNTED_MAX}.",
             labels=labels,
         )
         seconds = GaugeMetricFamily(
