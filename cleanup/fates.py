@@ -39,7 +39,7 @@ class Fates:
     """The fates of write pointers, by an invalid list read before the rows."""
 
     def __init__(self, listed: InvalidList | None, limits: Limits, now_ms: int) -> None:
-        """Decide by `listed`; None: transactions are managed elsewhere.
+        """Decide by `listed`, which is None if transactions are managed elsewhere.
 
         Then only the age of a pointer shows that it is no longer in progress.
         """

@@ -87,7 +87,7 @@ class Inspection:
         """Inspect `store` as of `now_ms`, in milliseconds since 1970.
 
         `transactions` returns the state of transactions, as of `transactions_ms`, because their
-        timeouts have a clock of their own; None: recover the state from the store.
+        timeouts have a clock of their own. Without it, the state is recovered from the store.
         """
         self._store = unsealed(store)
         self._limits = limits

@@ -37,7 +37,7 @@ class ServiceCalls(Protocol):
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
     ) -> int:
-        """Invert Message rows, as stored under a pointer; return how many (0: no such topic)."""
+        """Invert Message rows, as stored under a pointer; return how many; 0 if it is gone."""
         ...
 
     def truncate(self, write_pointers: Collection[int]) -> int:

@@ -116,7 +116,7 @@ class KnownTopics:
         self._new = 0
         """The number of topics that the current pass has met and `_last` lacks."""
         self._exchanges: int | None = None
-        """The store's `exchanges` as of which all rows are remembered; None: read them."""
+        """The store's `exchanges` when all rows were remembered; None if they must be read."""
 
     def __len__(self) -> int:
         return len(self._last.remembered) + len(self._last.waiting) + self._new

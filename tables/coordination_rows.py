@@ -20,7 +20,7 @@ class CoordinationRows:
             return list(rows)
 
     def write(self, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Put rows (value None: delete), all or none. Raises `StoreUnavailable`."""
+        """Put rows, or delete those with value None, all or none. Raises `StoreUnavailable`."""
         batch = self._store.batch()
         for key, value in rows:
             if value is None:

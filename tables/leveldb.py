@@ -242,7 +242,7 @@ class LevelDBStore:
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably."""
+        """Put or delete `value` if the key has `expected`, durably, as `Store` says."""
         with self._write_lock:
             self.check_writable()
             if self.get(table, key) != expected:

@@ -124,7 +124,7 @@ class MemoryStore:
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """Put `value` (None: delete) if the key's value is `expected` (None: absent)."""
+        """Put or delete `value` if the key has `expected`, as `Store` says."""
         with self._lock:
             if self._open_table(table).get(key) != expected:
                 return False
@@ -138,7 +138,7 @@ class MemoryStore:
         self._open_table(table)
 
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:  # noqa: ARG002
-        """Return 0: nothing is on disk."""
+        """Return 0, because nothing is on disk."""
         self._open_table(table)
         return 0
 

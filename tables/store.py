@@ -135,9 +135,10 @@ class Store(Protocol):
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably.
+        """Put a value durably if the key's present value is `expected`.
 
-        Return whether it was put. Raises as `write` does.
+        If `expected` is None, the key must be absent. If `value` is None, the row is deleted.
+        Return whether it was done. Raises as `write` does.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""`python -m tms` is `tms`: for whoever has not its folder of programs on the path."""
+"""`python -m tms` is `tms`, for users without its folder of programs on their path."""
 
 from tms.cli.start import main
 

@@ -1,1 +1,1 @@
-"""The console: pages for people who run the server. Nothing else knows this room."""
+"""The console: web pages for operators of the server. Only `tms serve` imports this package."""

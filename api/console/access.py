@@ -1,4 +1,4 @@
-"""Access: who one is, the rules, the tokens without their secrets, and whether X may do Y."""
+"""Access: the visitor's identity, the rules, the tokens without secrets, and a check of rights."""
 
 from collections.abc import Mapping
 
@@ -14,16 +14,16 @@ from tms.security.resources import ACTIONS_OF, SERVER, Action
 from tms.security.rules import Identity
 
 _BETWEEN = "\x00"
-"""Stands between the parts of a key of a list: no name has it."""
+"""Separates the parts of a key of a list: no name contains it."""
 _NOTHING = Listed([], "")
 
 
 async def access(visit: Visit) -> Answer:
-    """Show who may do what."""
-    found, query = visit.exchange.context.access, visit.query
-    if found is None:
+    """Show the rules and the tokens."""
+    control, query = visit.exchange.context.access, visit.query
+    if control is None:
         return ShownPage("access.html", {"is_off": True})
-    grants = found.grants
+    grants = control.grants
     may_see = visit.may(Action.GRANT)
     rules = tokens = _NOTHING
     if may_see:
@@ -56,15 +56,15 @@ async def access(visit: Visit) -> Answer:
 
 
 def _explained(grants: Grants, query: Mapping[str, str]) -> Explanation | None:
-    """Return whether somebody may do something; None if nobody is asked for."""
+    """Return whether a principal may do something; None if the query names none."""
     principal = query.get("principal", "").strip()
     if not principal:
         return None
-    given = query.get("action", "")
-    if given not in set(Action):
-        raise InvalidRequest("invalid_query", action=given[:100])
+    action_name = query.get("action", "")
+    if action_name not in set(Action):
+        raise InvalidRequest("invalid_query", action=action_name[:100])
     groups = frozenset(filter(None, map(str.strip, query.get("groups", "").split(","))))
-    action, namespace = Action(given), query.get("namespace", "") or "default"
+    action, namespace = Action(action_name), query.get("namespace", "") or "default"
     names = query.get("topic") or None, query.get("subject") or None
     subscription = query.get("subscription") or None
     resource = resource_of(action, namespace, *names)

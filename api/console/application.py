@@ -60,7 +60,7 @@ ROWS: Sequence[Row] = (
 
 
 class ConsoleEndpoint(Endpoint):
-    """An endpoint that knows callers by their cookie, and tells errors as pages."""
+    """An endpoint that recognizes callers by their cookie, and shows errors as pages."""
 
     __slots__ = ("_console",)
 
@@ -72,8 +72,8 @@ class ConsoleEndpoint(Endpoint):
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request.
 
-        Without access control a console answers its own machine alone, so it can take a request
-        from no other server: it leads the browser to the server that has the page.
+        Without access control a console only answers requests of its own machine, so no other
+        server can forward one. Then the browser is redirected to the server that has the page.
         """
         if self.routing is not None and not self._console.asks_who:
             leader = self.routing.leader_elsewhere(exchange)
@@ -86,7 +86,7 @@ class ConsoleEndpoint(Endpoint):
         await super().serve(exchange)
 
     def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
-        """Return the page that tells an error."""
+        """Return the page that shows an error."""
         return self._console.error(exchange, error)
 
 
@@ -97,10 +97,10 @@ def beside(
     registry: AsyncSchemas | None = None,
     sessions: BrowserSessions | None = None,
 ) -> Application:
-    """Have an application answer with pages below `/console`, and lead browsers there from `/`.
+    """Add the console to an application below `/console`, and redirect browsers there from `/`.
 
-    `registry` is that of the server, and asks nobody who they are; None: it has none. `sessions`
-    are those of the server if it has several applications.
+    `registry` is the server's, if it has one; it does not check callers itself. Several
+    applications of one server share `sessions`.
     """
     context = app.context
     sessions = sessions or BrowserSessions(context.clock)
@@ -123,7 +123,7 @@ def beside(
 
 
 async def _lead_browsers(otherwise: Handler, exchange: Exchange) -> None:
-    """Lead whoever takes HTML to the console."""
+    """Redirect clients that accept HTML to the console."""
     if b"text/html" in exchange.headers.get(b"accept", b""):
         await exchange.answer(SEE_OTHER, b"", None, [(b"location", ROOT[1:].encode())])
     else:
@@ -133,7 +133,7 @@ async def _lead_browsers(otherwise: Handler, exchange: Exchange) -> None:
 def operations(
     console: Console, app: Application, registry: AsyncSchemas | None
 ) -> Iterator[Operation]:
-    """Give the console's operations."""
+    """Yield the console's operations."""
     for row in (*ROWS, *schemas.rows_with(registry)):
         handler: Handler = partial(console.show, row.handler)
         if row.is_form:

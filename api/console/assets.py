@@ -1,4 +1,4 @@
-"""The files of pages: a stylesheet, and what `scripts/console_assets` has put there."""
+"""The files of pages: a stylesheet, and the files that `scripts/console_assets` installs."""
 
 import mimetypes
 from functools import cache
@@ -16,7 +16,7 @@ _HEADERS = (
 
 @cache
 def _files() -> dict[str, tuple[bytes, bytes]]:
-    """Return the content and the type of each file, by name."""
+    """Return each file's content and type, by name."""
     return {
         file.name: (
             file.read_bytes(),

@@ -39,21 +39,21 @@ async def audit(visit: Visit) -> Answer:
     log = (await services.ranges.ranges([AUDIT_TOPIC], Isolation.ALL)).topics[AUDIT_TOPIC]
     if log is not None:
         look = Look(services.messaging, AUDIT_TOPIC)
-        found = await look.newest(log, visit.exchange.context.clock.now_ms())
-        values["entries"] = [_entry(each.payload) for each in reversed(found.messages)]
+        newest = await look.newest(log, visit.exchange.context.clock.now_ms())
+        values["entries"] = [_entry(message.payload) for message in reversed(newest.messages)]
     return ShownPage("audit.html", values)
 
 
 def _entry(line: bytes) -> dict[str, Any]:
     """Return an entry's texts by the names of its fields, and its time."""
     try:
-        told = json.loads(line)
+        entry = json.loads(line)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
-        told = {"about": line[:_CHARS].decode(errors="replace")}
-    time_ms = told.get("time_ms")
-    texts = {name: str(told[name])[:_CHARS] for name in _FIELDS if told.get(name) is not None}
+        entry = None
+    if not isinstance(entry, dict):
+        entry = {"about": line[:_CHARS].decode(errors="replace")}
+    time_ms = entry.get("time_ms")
+    texts = {name: str(entry[name])[:_CHARS] for name in _FIELDS if entry.get(name) is not None}
     return {**texts, "time_ms": time_ms if isinstance(time_ms, int) else None}
 
 

@@ -1,9 +1,9 @@
-"""Who is signed in to the console: a cookie's random id stands for the credential that was given.
+"""The sessions of the console: a cookie has a random id, by which the server finds a credential.
 
-1. The credential stays here, and the door is given it with each request of a page. So whatever ends
-   it (its time, a revocation, a changed password) ends what the cookie can do, too.
-2. An id is kept by its SHA-256, for `LIFE_S` at most. At most `SESSIONS_MAX` are kept, and
-   `OWN_MAX` of a principal: of too many the oldest goes, of a principal's the oldest of its own.
+1. The credential stays in the server, and the door checks it at each request. So once it expires,
+   is revoked, or its password changes, the cookie is worthless too.
+2. Ids are stored as SHA-256, for `LIFE_S` at most. There are at most `SESSIONS_MAX` sessions, and
+   `OWN_MAX` of one principal; a new one replaces the oldest, or the oldest of its principal.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ OWN_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """Somebody who is signed in."""
+    """A signed-in visitor."""
 
     authorization: bytes
-    """The value of Authorization that stands for them."""
+    """The value of `Authorization` with the visitor's credential."""
     principal: str
     csrf: str
-    """The token that each form of theirs carries."""
+    """The token against forgery that each form carries."""
     ends_ms: int
 
 
@@ -40,7 +40,7 @@ class BrowserSessions:
         return len(self._by_digest)
 
     def begin(self, authorization: bytes, principal: str, ends_ms: int) -> str:
-        """Return the id of a new session, which ends at `ends_ms` at the latest."""
+        """Start a session that ends at `ends_ms` at the latest, and return its id."""
         session_id = secrets.token_urlsafe(32)
         ends_ms = min(ends_ms, self._clock.keys_ms() + LIFE_S * 1000)
         own = [digest for digest, of in self._by_digest.items() if of.principal == principal]
@@ -54,7 +54,7 @@ class BrowserSessions:
         return session_id
 
     def find(self, session_id: str) -> BrowserSession | None:
-        """Return the session of an id, None if it has ended."""
+        """Return the session of an id, or None if it has ended."""
         session = self._by_digest.get(_digest(session_id))
         if session is not None and session.ends_ms <= self._clock.keys_ms():
             self.end(session_id)
@@ -62,7 +62,7 @@ class BrowserSessions:
         return session
 
     def end(self, session_id: str) -> None:
-        """End a session, if there is one."""
+        """End a session, if it exists."""
         self._by_digest.pop(_digest(session_id), None)
 
 

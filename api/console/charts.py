@@ -1,4 +1,4 @@
-"""Charts of the last hour: the points for uPlot, and a table for those without JavaScript."""
+"""Charts of the last hour: points for uPlot, and a table for browsers without JavaScript."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ class Chart:
 
     title: str
     unit: str
-    """The unit of its values: `B`, `s`, or empty for numbers; `/s` behind it for rates."""
+    """The unit of its values: `B`, `s`, or empty for counts; rates end in `/s`."""
     times_ms: Sequence[int]
     lines: Sequence[tuple[str, Values]]
     """Each line's name, and its value at each time."""
     points_per_row: int = 6
-    """How many points of time a row of the table stands for."""
+    """How many points in time a row of the table covers."""
 
     @property
     def is_empty(self) -> bool:
@@ -48,10 +48,10 @@ class Chart:
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """The rows of the table, the newest first: a time, and the values as text."""
         for at in range(len(self.times_ms) - 1, -1, -self.points_per_row):
-            yield self.times_ms[at], [self.told(values[at]) for _, values in self.lines]
+            yield self.times_ms[at], [self.text_of(values[at]) for _, values in self.lines]
 
-    def told(self, value: float | None) -> str:
-        """Return a value for people."""
+    def text_of(self, value: float | None) -> str:
+        """Return a value as text."""
         if value is None:
             return shown.number(None)
         if self.unit == "s":

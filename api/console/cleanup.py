@@ -1,4 +1,4 @@
-"""Cleanup: what its passes took, what holds it back, and a pass on demand."""
+"""Cleanup: the costs of its passes, what holds it back, and a pass on demand."""
 
 from collections.abc import Mapping
 
@@ -14,9 +14,9 @@ _WAIT_S = 1.0
 _BOUNDS_SHOWN = 100
 
 
-def _cleanup_of(visit: Visit, given: Mapping[str, str]) -> Cleanup | None:
+def _cleanup_of(visit: Visit, parameters: Mapping[str, str]) -> Cleanup | None:
     """Return the cleanup of a server, or of a shard if one is named. Raises `InvalidRequest`."""
-    shard = given.get("shard", "")
+    shard = parameters.get("shard", "")
     if not shard:
         return visit.services.cleanup
     number = whole_number(shard, SHARDS_MAX - 1)
@@ -26,7 +26,7 @@ def _cleanup_of(visit: Visit, given: Mapping[str, str]) -> Cleanup | None:
 
 
 async def cleanup(visit: Visit) -> Answer:
-    """Show how cleanup stands."""
+    """Show the state of cleanup."""
     query = visit.query
     values: dict[str, object] = {
         "state": None,
@@ -35,10 +35,10 @@ async def cleanup(visit: Visit) -> Answer:
         "bounds_shown": _BOUNDS_SHOWN,
         "may_run": visit.may_change(Action.OPERATE),
     }
-    found = _cleanup_of(visit, query)
-    if found is not None:
+    cleanup = _cleanup_of(visit, query)
+    if cleanup is not None:
         try:
-            values["state"] = await found.state()
+            values["state"] = await cleanup.state()
         except InvalidRequest as error:
             if error.problem.code != "shard_required":
                 raise
@@ -47,13 +47,13 @@ async def cleanup(visit: Visit) -> Answer:
 
 
 async def run(visit: Visit) -> Answer:
-    """Have a pass begin."""
-    found = _cleanup_of(visit, visit.form)
-    if found is None:
+    """Start a pass."""
+    cleanup = _cleanup_of(visit, visit.form)
+    if cleanup is None:
         raise InvalidRequest("not_found", path=visit.exchange.path)
-    has_ended = await found.run_pass(_WAIT_S)
-    told = "The pass has ended." if has_ended else "A pass is running."
-    return Done(place("cleanup", shard=visit.form.get("shard", "")), told)
+    has_ended = await cleanup.run_pass(_WAIT_S)
+    notice = "The pass has ended." if has_ended else "A pass is running."
+    return Done(place("cleanup", shard=visit.form.get("shard", "")), notice)
 
 
 ROWS = (

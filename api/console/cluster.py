@@ -1,4 +1,4 @@
-"""The servers of the cluster, and who leads what."""
+"""The servers of the cluster, and which shards they lead."""
 
 from api.console.row import Row
 from api.console.visit import Answer, ShownPage, Visit
@@ -7,8 +7,8 @@ from tms.security.resources import Action
 
 async def cluster(visit: Visit) -> Answer:
     """Show the cluster."""
-    found = visit.exchange.context.cluster
-    return ShownPage("cluster.html", {"state": None if found is None else await found.state()})
+    cluster = visit.exchange.context.cluster
+    return ShownPage("cluster.html", {"state": None if cluster is None else await cluster.state()})
 
 
 ROWS = (Row("Cluster", "/cluster", cluster, Action.OPERATE),)

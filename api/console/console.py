@@ -1,11 +1,11 @@
-"""The console of one server: its pages, made from templates, and what they have in common.
+"""The console of one server: renders pages from templates, and accepts forms.
 
-1. A page is shown, and a form is taken, only by an `Operation` of the console's table: the door
-   checks its action as it does for REST. What a page shows it reads from the same services.
-2. Each form carries its session's token against forgery; all are refused if it is another's, or if
-   the console is to change nothing.
-3. Without access control the console answers this machine alone.
-4. Nothing in a page comes from another host, and nothing in it runs that is not one of `assets`.
+1. Every page and form is an `Operation` of the console's table: the door checks its action as it
+   does for REST. Pages read their data from the services that REST uses.
+2. Each form carries its session's token against forgery. A form with another token is refused, and
+   so is every form if the console is read-only.
+3. Without access control the console only answers requests from this machine.
+4. Nothing in a page comes from another host, and only scripts of `assets` run in it.
 """
 
 import re
@@ -44,7 +44,7 @@ from tms.core.runtime.clock import Clock
 
 COOKIE = "tms_console"
 _COOKIE = re.compile(rb"(?:^|;)[ \t]*tms_console=([A-Za-z0-9_-]{1,128})[ \t]*(?:;|$)")
-"""The cookie among others. `http.cookies` takes time that grows with the square of some headers."""
+"""Finds our cookie among others. `http.cookies` takes quadratic time for some headers."""
 _HERE = Path(__file__).parent
 _HTML = b"text/html; charset=utf-8"
 _DETAIL_CHARS = 2_000
@@ -63,7 +63,7 @@ _HEADERS = (
 
 @cache
 def _environment() -> Environment:
-    """Return the templates of the process. A thread compiles them, so that no page has to wait."""
+    """Return the process's templates. A thread compiles them, so that the first page is fast."""
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -85,19 +85,19 @@ def _compile(environment: Environment) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Console:
-    """The facts that all pages share, and how they are answered."""
+    """Answers requests for pages and forms, with what all pages share."""
 
     clock: Clock
     is_read_only: bool = False
     asks_who: bool
-    """Whether who looks has to sign in."""
+    """Whether visitors have to sign in: access control is on."""
     sessions: BrowserSessions
     csrf: str = field(default_factory=partial(secrets.token_urlsafe, 24))
-    """The token of forms where nobody signs in."""
+    """The token of forms if nobody signs in."""
     templates: Environment = field(default_factory=_environment)
 
     def session_of(self, exchange: Exchange) -> BrowserSession | None:
-        """Return who is signed in by a request's cookie."""
+        """Return the session of a request's cookie, if there is one."""
         session_id = cookie_of(exchange)
         return None if session_id is None else self.sessions.find(session_id)
 
@@ -108,9 +108,9 @@ class Console:
         await self.answer(visit, await handler(visit))
 
     async def take(self, handler: Handler, exchange: Exchange, *, is_change: bool = True) -> None:
-        """Take a form, and have the browser go on elsewhere.
+        """Handle a form, and redirect the browser.
 
-        Raises `NotPermitted` if it is not a form of this console's, or it changes nothing.
+        Raises `NotPermitted` if another site made the form, or if the console is read-only.
         """
         form = fields_of(await read_body(exchange, SMALL_BODY_BYTES_MAX))
         self._check_here(exchange)
@@ -127,38 +127,38 @@ class Console:
         await self.answer(visit, await handler(visit))
 
     async def answer(self, visit: Visit, answer: ShownPage | Done | Download) -> None:
-        """Send what a handler gave."""
+        """Send a handler's answer."""
         exchange = visit.exchange
         if isinstance(answer, ShownPage):
-            told = visit.query.get("told", "") if _is_led_here(exchange) else ""
-            body = self.html(visit, answer, told).encode("utf-8", "replace")
+            notice = visit.query.get("told", "") if _is_own_redirect(exchange) else ""
+            body = self.html(visit, answer, notice).encode("utf-8", "replace")
             await exchange.answer(OK, body, _HTML, _HEADERS)
         elif isinstance(answer, Download):
-            name = "".join(each if each.isalnum() or each in "._-" else "_" for each in answer.name)
+            name = "".join(char if char.isalnum() or char in "._-" else "_" for char in answer.name)
             kept = f'attachment; filename="{name}"'.encode("ascii", "replace")
             headers = (*_HEADERS, (b"content-disposition", kept))
             await exchange.answer(OK, answer.content, b"application/octet-stream", headers)
         else:
             path, _, query = answer.place.partition("?")
-            told = f"told={place(answer.told)[1:]}" if answer.told else ""
-            asked = "&".join(each for each in (query, told) if each)
-            await self.go(exchange, path + (f"?{asked}" if asked else ""))
+            notice = f"told={place(answer.notice)[1:]}" if answer.notice else ""
+            query = "&".join(part for part in (query, notice) if part)
+            await self.go(exchange, path + (f"?{query}" if query else ""))
 
     async def go(
         self, exchange: Exchange, to: str, headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
-        """Have the browser go to a place below the console."""
+        """Redirect the browser to a place below the console."""
         location = (b"location", f"{root_of(exchange)}{to}".encode())
         await exchange.answer(SEE_OTHER, b"", _HTML, (*_HEADERS, location, *headers))
 
-    def html(self, visit: Visit, page: ShownPage, told: str = "") -> str:
-        """Return a page as HTML; `told` is what the console did before it led here."""
+    def html(self, visit: Visit, page: ShownPage, notice: str = "") -> str:
+        """Return a page as HTML; `notice` says what the form before it did."""
         session, who = visit.session, _who(visit)
         values: dict[str, Any] = {
             "visit": visit,
             "root": visit.root,
             "csrf": self.csrf if session is None else session.csrf,
-            "told": told,
+            "notice": notice,
             "who": who,
             "is_known": who is not None or not self.asks_who,
             "now_ms": self.clock.now_ms(),
@@ -167,35 +167,36 @@ class Console:
         return self.templates.get_template(page.template).render(values)
 
     def error(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
-        """Return the page that tells an error; who has to sign in is led there.
+        """Return the page that shows an error; visitors who have to sign in are redirected.
 
-        A part that an open page asks for again has the page load anew, so that it is led there.
+        If an open page refreshes a part of itself, the whole page is reloaded, and so redirected.
         """
         is_part = b"hx-request" in exchange.headers
         if isinstance(error, NotAuthenticated) and is_part:
             return ErrorAnswer(error.status, b"", _HTML, (*_HEADERS, (b"hx-refresh", b"true")))
         if isinstance(error, NotAuthenticated) and exchange.method in ("GET", "HEAD"):
             path = exchange.path.removeprefix(ROOT) or "/"
-            asked = exchange.query.decode("latin-1")
-            back = path + (f"?{asked}" if asked else "")
+            query = exchange.query.decode("latin-1")
+            back = path + (f"?{query}" if query else "")
             to = f"{root_of(exchange)}{place('sign-in', back=back)}".encode()
             return ErrorAnswer(SEE_OTHER, b"", _HTML, (*_HEADERS, (b"location", to)))
-        told = answer_of(error)
-        known = error if isinstance(error, TmsError) else InternalError()
+        answer = answer_of(error)
+        problem = error if isinstance(error, TmsError) else InternalError()
         values = {
-            "title": HTTPStatus(known.status).phrase,
-            "problem": known.problem,
+            "title": HTTPStatus(problem.status).phrase,
+            "problem": problem.problem,
             "detail": {
-                name: shown.text(str(value)[:_DETAIL_CHARS]) for name, value in known.detail.items()
+                name: shown.text(str(value)[:_DETAIL_CHARS])
+                for name, value in problem.detail.items()
             },
         }
         visit = Visit(exchange, self.session_of(exchange), {}, self.is_read_only)
         body = self.html(visit, ShownPage("error.html", values)).encode("utf-8", "replace")
-        kept = [each for each in told.headers if each[0] != b"www-authenticate"]
-        return ErrorAnswer(known.status, body, _HTML, (*_HEADERS, *kept), told.is_our_fault)
+        headers = [pair for pair in answer.headers if pair[0] != b"www-authenticate"]
+        return ErrorAnswer(problem.status, body, _HTML, (*_HEADERS, *headers), answer.is_our_fault)
 
     def _check_here(self, exchange: Exchange) -> None:
-        """Raise `NotPermitted` if everybody may do everything, and it is asked from elsewhere."""
+        """Raise `NotPermitted` for a request from another machine if there is no access control."""
         if self.asks_who:
             return
         address = exchange.address
@@ -209,7 +210,7 @@ class Console:
 
 
 def _who(visit: Visit) -> str | None:
-    """Return who looks, be it that another server has passed on who that is; None: nobody says."""
+    """Return the visitor's principal, which a forwarding server may have named; None if unknown."""
     if visit.session is not None:
         return visit.session.principal
     admission = visit.exchange.admission
@@ -217,8 +218,8 @@ def _who(visit: Visit) -> str | None:
     return admission.caller.principal if admission is not None and is_passed_on else None
 
 
-def _is_led_here(exchange: Exchange) -> bool:
-    """Whether the console itself led to a page, as far as a browser says: others tell nothing."""
+def _is_own_redirect(exchange: Exchange) -> bool:
+    """Whether the console itself redirected here, by the browser's word; others get no notice."""
     return exchange.headers.get(b"sec-fetch-site", b"same-origin") == b"same-origin"
 
 
@@ -227,5 +228,5 @@ def cookie_of(exchange: Exchange) -> str | None:
     header = exchange.headers.get(b"cookie")
     if header is None:
         return None
-    found = _COOKIE.search(header)
-    return None if found is None else found[1].decode()
+    match = _COOKIE.search(header)
+    return None if match is None else match[1].decode()

@@ -25,36 +25,36 @@ async def dead_letters(visit: Visit) -> Answer:
     """Show a page of dead letters that are neither redriven nor dropped."""
     group = await _group(visit)
     after = visit.query.get("after")
-    found = await visit.services.groups.dead_letters(
+    page = await visit.services.groups.dead_letters(
         group.topic_id, group.name, after=parse_id(after) if after else None, limit=_PAGE
     )
     resource = topic_resource(group.topic_id.namespace, group.topic_id.name)
     values = {
         "group": group,
         "topic_id": group.topic_id,
-        "letters": found.letters,
+        "letters": page.letters,
         "after": after,
-        "next": "" if found.next is None else found.next.hex(),
+        "next": "" if page.next is None else page.next.hex(),
         "may_change": visit.may_change(Action.SUBSCRIBE, resource, group.name),
     }
     return ShownPage("dead_letters.html", values)
 
 
 async def redrive(visit: Visit) -> Answer:
-    """Give the message of a dead letter, or of the oldest ones, to the group again."""
+    """Redrive a dead letter, or the oldest ones, to the group."""
     group = await _group(visit)
     one = visit.form.get("id", "")
     outcome = await visit.services.groups.redrive(
         group.topic_id, group.name, [parse_id(one)] if one else None, limit=_PAGE
     )
-    told = f"Messages redriven: {outcome.redriven}."
+    notice = f"Messages redriven: {outcome.redriven}."
     if outcome.expired:
-        told += f" Messages that have expired in the topic: {len(outcome.expired)}."
-    return Done(_place(visit), told)
+        notice += f" Messages that have expired in the topic: {len(outcome.expired)}."
+    return Done(_place(visit), notice)
 
 
 async def drop(visit: Visit) -> Answer:
-    """Take a dead letter off the list."""
+    """Drop a dead letter: remove it from the list."""
     group = await _group(visit)
     ids = [parse_id(visit.form.get("id", ""))]
     count = await visit.services.groups.drop_dead_letters(group.topic_id, group.name, ids)

@@ -1,7 +1,7 @@
 """The fate of messages: whether they are committed, open, rolled back, or superseded.
 
-It is told by what readers with other views are given of the same messages, so nobody learns more of
-it than by polls. What is expired, no reader gets (`message`).
+It is inferred from which of the messages readers with other views get, so visitors learn nothing
+that polls would not show. Expired messages are not among them: no reader gets these (`message`).
 """
 
 from collections.abc import Sequence
@@ -22,17 +22,17 @@ class MessageFate(Enum):
 
     COMMITTED = ("committed", "good")
     HELD_UP = ("held up", "warn")
-    """Not open itself, but behind an open one: readers of committed messages do not get it yet."""
+    """Committed, but after an open message: readers of committed messages do not get it yet."""
     OPEN = ("open", "warn")
     ROLLED_BACK = ("rolled back", "bad")
     SUPERSEDED = ("superseded", "soft")
     EXPIRED = ("expired", "soft")
     PUBLISHED = ("published", "soft")
-    """Another system manages transactions, so this server cannot tell."""
+    """Its fate is unknown to this server, because another system manages transactions."""
 
     @property
     def word(self) -> str:
-        """The word that people read."""
+        """The word that pages show."""
         return self.value[0]
 
     @property
@@ -44,11 +44,11 @@ class MessageFate(Enum):
 async def fates_of(
     services: ServerServices, topic: TopicMetadata, runs: Sequence[Sequence[Message]]
 ) -> list[MessageFate]:
-    """Return the fates of messages, in order: runs of such as follow one another."""
+    """Return the fates of messages, in order; each run has messages that follow one another."""
     messages = [message for run in runs for message in run]
     if not messages:
         return []
-    fates = await _Told(services, topic, [run for run in runs if run]).fates()
+    fates = await _FateFinder(services, topic, [run for run in runs if run]).fates()
     if topic.is_compact:
         newer: set[bytes] = set()
         for at in range(len(messages) - 1, -1, -1):
@@ -61,8 +61,8 @@ async def fates_of(
     return fates
 
 
-class _Told:
-    """Messages, read by several views."""
+class _FateFinder:
+    """Finds the fates of messages by reading them with several views."""
 
     def __init__(
         self, services: ServerServices, topic: TopicMetadata, runs: Sequence[Sequence[Message]]
@@ -75,17 +75,17 @@ class _Told:
     async def fates(self) -> list[MessageFate]:
         ranges = self._services.ranges
         try:
-            found = await ranges.ranges([self._topic_id], Isolation.COMMITTED)
+            ends = await ranges.ranges([self._topic_id], Isolation.COMMITTED)
         except TransactionsElsewhere:
-            kept = await self._given(ALL_VISIBLE_LATEST)
+            kept = await self._ids_read(ALL_VISIBLE_LATEST)
             return [
                 MessageFate.PUBLISHED if each in kept else MessageFate.ROLLED_BACK
                 for each in self._ids
             ]
-        log = found.topics[self._topic_id]
+        log = ends.topics[self._topic_id]
         if log is None:
             raise TopicNotFound(topic=str(self._topic_id))
-        committed = await self._given(Isolation.COMMITTED)
+        committed = await self._ids_read(Isolation.COMMITTED)
         return [
             await self._undecided(each)
             if each >= log.end
@@ -96,24 +96,24 @@ class _Told:
         ]
 
     async def _undecided(self, message_id: bytes) -> MessageFate:
-        """Return the fate of a message that is not before the first unfinished transaction."""
+        """Return the fate of a message after the start of the first transaction in progress."""
         reading = Reading(message_id, 1, Isolation.COMMITTED, id_after(message_id))
         page = await self._services.messaging.page(self._topic_id, reading)
         if page.stopped_at is not None:
             return MessageFate.OPEN
         return MessageFate.HELD_UP if page.count else MessageFate.ROLLED_BACK
 
-    async def _given(self, view: View) -> set[bytes]:
-        """Return the ids that a reader is given."""
-        given: set[bytes] = set()
+    async def _ids_read(self, view: View) -> set[bytes]:
+        """Return the ids of those messages that a reader with a view gets."""
+        read_ids: set[bytes] = set()
         for ids in self._runs:
-            wanted, end = set(ids), id_after(ids[-1])
+            expected, end = set(ids), id_after(ids[-1])
             position: bytes | None = ids[0]
             for _ in range(_PAGES_MAX):
                 if position is None:
                     break
                 reading = Reading(position, None, view, end)
                 page = await self._services.messaging.page(self._topic_id, reading)
-                given |= {message.id for block in page.blocks for message in block} & wanted
+                read_ids |= {message.id for block in page.blocks for message in block} & expected
                 position = page.next_position
-        return given
+        return read_ids

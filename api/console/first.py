@@ -1,4 +1,4 @@
-"""The first of many things in an order, behind one of them: a page of a list."""
+"""A page of a list: the first of many things after a key, in order."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -16,24 +16,24 @@ class Listed(NamedTuple):
 
     things: list[Any]
     next: str
-    """The key of the last one if there are more, else empty."""
+    """The key of the last one if there are more, otherwise empty."""
 
 
 async def first_of(
     things: Iterable[T],
     key: Callable[[T], str],
     after: str,
-    is_wanted: Callable[[T], bool] = lambda _: True,
+    matches: Callable[[T], bool] = lambda _: True,
 ) -> Listed:
-    """Return a page of the wanted things whose keys are behind `after`, in the order of their keys.
+    """Return a page of the things that match and whose keys are above `after`, by key.
 
-    Others have their turn meanwhile. Keys are not empty, and each is that of one thing alone.
+    It gives other tasks a turn in between. Keys are unique, and not empty.
     """
-    found: list[T] = []
-    left = iter(things)
-    while some := list(islice(left, _AT_ONCE)):
-        wanted = [each for each in some if key(each) > after and is_wanted(each)]
-        found = nsmallest(PAGE + 1, [*found, *wanted], key=key)
+    first: list[T] = []
+    remaining = iter(things)
+    while some := list(islice(remaining, _AT_ONCE)):
+        matching = [thing for thing in some if key(thing) > after and matches(thing)]
+        first = nsmallest(PAGE + 1, [*first, *matching], key=key)
         await asyncio.sleep(0)
-    shown = found[:PAGE]
-    return Listed(shown, key(shown[-1]) if len(found) > PAGE else "")
+    shown = first[:PAGE]
+    return Listed(shown, key(shown[-1]) if len(first) > PAGE else "")

@@ -1,4 +1,4 @@
-"""The picture of a log: a line of time, the readers on it, and where committed ones stop."""
+"""The picture of a log: a timeline, its readers, and where readers of committed messages stop."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from tms.core.values.ranges import TopicRange
 _LEFT, _WIDTH = 20, 960
 _ROW = 22
 _READERS_MAX = 12
-"""The readers that are drawn: those furthest behind."""
+"""The number of readers that are drawn: those furthest behind."""
 
 
 class ReaderMark(NamedTuple):
@@ -20,18 +20,18 @@ class ReaderMark(NamedTuple):
     y: int
     name: str
     is_right: bool
-    """Whether its name is left of it, because there is no room at its right."""
+    """Whether its name is to the left, because there is no room to the right."""
 
 
 class LogPicture(NamedTuple):
-    """The picture, in units of its own: 1,000 wide."""
+    """The picture; its width is 1,000 units."""
 
     height: int
     start_ms: int
     end_ms: int
     marks: Sequence[ReaderMark]
     stop_x: int | None
-    """None: no transaction is in the way."""
+    """Where readers of committed messages stop; None if no transaction stops them."""
     left_out: int
     """How many readers are not drawn."""
 
@@ -39,9 +39,9 @@ class LogPicture(NamedTuple):
 def picture_of(
     log: TopicRange, last_ms: int, readers: Sequence[TopicReader], stop: bytes | None
 ) -> LogPicture | None:
-    """Return the picture of a log that ends at `last_ms`; None of an empty one.
+    """Return the picture of a log that ends at `last_ms`, or None if the log is empty.
 
-    Of `readers` the first ones are drawn.
+    Only the first of `readers` are drawn.
     """
     if log.start >= log.end:
         return None

@@ -1,9 +1,9 @@
-"""Looks for messages in a topic, bounded: the newest, those from a place on, those of a key.
+"""Searches a topic for messages, at bounded cost: the newest, after a position, or of a key.
 
-Messages are read as a reader without a transaction gets them, so open and rolled back ones are
-among them (`fates`). A log can only be read forwards. The newest are found by widening a window
-that ends at its end, and by narrowing it again if it has too many: a key of the log is a time and
-a number, so it is a number itself.
+Messages are read without a transaction, so open and rolled back ones are included (`fates`). A log
+can only be read forwards. To find the newest messages, a window at its end is widened, and narrowed
+again if it has too many. The window is a range of numbers: a key of the log is a time and a
+sequence id, so it can be read as one number.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tms.core.values.topic import TopicId
 SHOWN = 50
 """The messages of a page."""
 LOOKED_MAX = 20_000
-"""The messages, and below the bytes and seconds, that a search looks at."""
+"""The most messages that a search reads; below are the most bytes and seconds."""
 LOOKED_BYTES_MAX = 16 * 1024 * 1024
 LOOKED_S_MAX = 0.15
 _AT_ONCE = 200
@@ -33,17 +33,17 @@ _LAST_PAGES_MAX = 20
 
 
 class Found(NamedTuple):
-    """Messages that were looked for."""
+    """The result of a search."""
 
     messages: list[Message]
     next: bytes | None = None
-    """Where to go on; None: there is nothing more."""
+    """Where to continue; None at the end."""
     looked_at: int = 0
-    """How many messages a search has looked at."""
+    """How many messages the search has read."""
 
 
 class Look(NamedTuple):
-    """A topic, to be looked into."""
+    """Searches one topic."""
 
     messaging: MessagingService
     topic_id: TopicId
@@ -54,58 +54,60 @@ class Look(NamedTuple):
         return Found([message for block in page.blocks for message in block], page.next_position)
 
     async def one(self, message_id: bytes) -> Message | None:
-        """Return the message of an id; None if readers get none."""
+        """Return the message with an id; None if readers do not get it."""
         reading = Reading(message_id, 1, end=id_after(message_id))
         page = await self.messaging.page(self.topic_id, reading)
         return next((message for block in page.blocks for message in block), None)
 
     async def newest(self, log: TopicRange, now_ms: int) -> Found:
-        """Return the newest messages of a log, as many as a page has, or fewer if they are large.
+        """Return the newest messages of a log: a page of them, or fewer if they are large.
 
         `now_ms` is the time of the server.
         """
         end = log.end
-        if (await self.page(end, 1)).messages:  # behind what is held back by something in progress
+        if (
+            await self.page(end, 1)
+        ).messages:  # beyond the part that a transaction in progress holds back
             end = max(end, KEY.pack(now_ms + 1, 0) + NO_PAYLOAD_KEY)
         last, first = _number_of(end), _number_of(log.start)
         width, fitting = _NARROW, 0
         best: list[Message] = []
         while True:
             start = max(last - width, first)
-            found = await self.page(_position_of(start), _AT_ONCE)
-            if found.next is not None:
+            page = await self.page(_position_of(start), _AT_ONCE)
+            if page.next is not None:
                 break
-            if len(found.messages) >= SHOWN or start <= first:
-                return Found(found.messages[-SHOWN:])
-            best, fitting, width = found.messages, width, width * _WIDER
+            if len(page.messages) >= SHOWN or start <= first:
+                return Found(page.messages[-SHOWN:])
+            best, fitting, width = page.messages, width, width * _WIDER
         for _ in range(_NARROWINGS_MAX):
             if width - fitting <= 1:
                 break
             middle = max(fitting + 1, isqrt(fitting * width))
-            found = await self.page(_position_of(max(last - middle, first)), _AT_ONCE)
-            if found.next is not None:
+            page = await self.page(_position_of(max(last - middle, first)), _AT_ONCE)
+            if page.next is not None:
                 width = middle
                 continue
-            best, fitting = found.messages, middle
+            best, fitting = page.messages, middle
             if len(best) >= SHOWN:
                 break
         return Found(best[-SHOWN:]) if best else await self._last_of(last - width)
 
     async def _last_of(self, start: int) -> Found:
-        """Return the last messages from a key on that has very many, or very large ones."""
+        """Return the last messages of one key, which has very many or very large ones."""
         kept: deque[Message] = deque(maxlen=SHOWN)
         position: bytes | None = _position_of(start)
         for _ in range(_LAST_PAGES_MAX):
             if position is None:
                 break
-            found = await self.page(position, _AT_ONCE)
-            kept += found.messages
-            position = found.next
+            page = await self.page(position, _AT_ONCE)
+            kept += page.messages
+            position = page.next
             await asyncio.sleep(0)
         return Found(list(kept), position)
 
     async def of_key(self, keys: Collection[bytes], position: bytes = FIRST_ID) -> Found:
-        """Return messages of some keys from a position on, as far as a bounded search finds any."""
+        """Return messages of some keys after a position, as far as a bounded search finds any."""
         hits: list[Message] = []
         count = size = 0
         at: bytes | None = position
@@ -114,9 +116,9 @@ class Look(NamedTuple):
             is_enough = count >= LOOKED_MAX or size >= LOOKED_BYTES_MAX
             if is_enough or perf_counter() > ends_at:
                 break
-            found = await self.page(at, _AT_ONCE)
-            at = found.next
-            for message in found.messages:
+            page = await self.page(at, _AT_ONCE)
+            at = page.next
+            for message in page.messages:
                 count += 1
                 size += len(message.payload)
                 if message.key in keys:

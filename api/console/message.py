@@ -1,4 +1,4 @@
-"""One message: all of it, what becomes of it and why, and its payload to save."""
+"""One message: its content, its fate with the reasons, and its payload as a download."""
 
 from typing import Any
 
@@ -26,9 +26,9 @@ from tms.security.resources import Action
 
 _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 20_000, 2_000, 5_000
 _NEWER_MAX = 2_000
-"""So many messages are searched for a newer one of the same key."""
+"""The most messages that are searched for a newer one of the same key."""
 _HIDDEN = {"said", "payload", "key", "headers", "id", "published_ms", "sequence", "table", "topic"}
-"""The parts of an explanation that the page has of its own."""
+"""The parts of an explanation that the page shows in its own way."""
 
 
 async def message(visit: Visit) -> Answer:
@@ -36,16 +36,16 @@ async def message(visit: Visit) -> Answer:
     services, topic_id = visit.services, visit.exchange.topic_id
     message_id = parse_id(visit.names["id"])
     topic = await services.messaging.topic(topic_id)
-    found = await Look(services.messaging, topic_id).one(message_id)
+    message = await Look(services.messaging, topic_id).one(message_id)
     form = form_of(visit.query.get("form", ""))
     newer = None
-    if found is None:
+    if message is None:
         ranges = await services.ranges.ranges([topic_id], Isolation.ALL)
         has_expired = message_id < ranges.expired_before.get(topic_id, b"")
         fate = MessageFate.EXPIRED if has_expired else None
     else:
-        [fate] = await fates_of(services, topic, [[found]])
-        newer = await _newer(services.messaging, topic, found)
+        [fate] = await fates_of(services, topic, [[message]])
+        newer = await _newer(services.messaging, topic, message)
         if newer is not None and fate is MessageFate.COMMITTED:
             fate = MessageFate.SUPERSEDED
     inspection = services.inspection
@@ -56,7 +56,7 @@ async def message(visit: Visit) -> Answer:
         "topic": topic,
         "id": message_id.hex(),
         "parts": MessageId.decode(message_id),
-        "message": found,
+        "message": message,
         "fate": fate,
         "newer": newer,
         "said": facts.get("said", ()),
@@ -64,52 +64,54 @@ async def message(visit: Visit) -> Answer:
         "form": form,
         "forms": list(Form),
         "here": place("namespaces", topic_id.namespace, "topics", topic_id.name),
-        **({} if found is None else await _content(visit, topic, found, form)),
+        **({} if message is None else await _content(visit, topic, message, form)),
     }
     return ShownPage("message.html", values)
 
 
 async def _content(
-    visit: Visit, topic: TopicMetadata, found: Message, form: Form
+    visit: Visit, topic: TopicMetadata, message: Message, form: Form
 ) -> dict[str, object]:
-    """Return what a message has in it, as a page shows it."""
-    told = None
+    """Return the content of a message as a page shows it."""
+    decoded = None
     if form is Form.SCHEMA:
         schemas = schemas_of(topic.id, topic.properties)
         values = visit.services.messaging.values
-        [told] = await SchemaForm(values, schemas, visit.exchange.caller).told([found])
+        [decoded] = await SchemaForm(values, schemas, visit.exchange.caller).decoded([message])
     return {
-        "key": None if found.key is None else as_text(found.key, _KEY_CHARS),
-        "headers": shown_headers(found, _HEADERS_CHARS),
-        "payload": shown_payload(found, form, _PAYLOAD_CHARS, told, indent=INDENT),
-        "schema_id": None if told is None else told.schema_id,
+        "key": None if message.key is None else as_text(message.key, _KEY_CHARS),
+        "headers": shown_headers(message, _HEADERS_CHARS),
+        "payload": shown_payload(message, form, _PAYLOAD_CHARS, decoded, indent=INDENT),
+        "schema_id": None if decoded is None else decoded.schema_id,
     }
 
 
-async def _newer(messaging: MessagingService, topic: TopicMetadata, found: Message) -> bytes | None:
-    """Return the id of a newer message of the same key in a compact topic, looked for nearby."""
-    if not topic.is_compact or found.key is None:
+async def _newer(
+    messaging: MessagingService, topic: TopicMetadata, message: Message
+) -> bytes | None:
+    """Return the id of a newer message of the same key, if a compact topic has one nearby."""
+    if not topic.is_compact or message.key is None:
         return None
-    position: bytes | None = id_after(found.id)
+    position: bytes | None = id_after(message.id)
     left = _NEWER_MAX
     while position is not None and left > 0:
         page = await messaging.page(topic.id, Reading(position, left, ALL_VISIBLE_LATEST))
         for block in page.blocks:
-            for each in block:
-                if each.key == found.key:
-                    return each.id
+            for newer in block:
+                if newer.key == message.key:
+                    return newer.id
         left -= max(page.count, 1)
         position = page.next_position
     return None
 
 
 async def payload(visit: Visit) -> Answer:
-    """Give a payload to save."""
+    """Return a payload as a download."""
     topic_id, message_id = visit.exchange.topic_id, parse_id(visit.names["id"])
-    found = await Look(visit.services.messaging, topic_id).one(message_id)
-    if found is None:
+    message = await Look(visit.services.messaging, topic_id).one(message_id)
+    if message is None:
         raise InvalidRequest("not_found", path=visit.exchange.path)
-    return Download(f"{topic_id.name}-{message_id.hex()}.bin", found.payload)
+    return Download(f"{topic_id.name}-{message_id.hex()}.bin", message.payload)
 
 
 _MESSAGE = "/namespaces/{namespace}/topics/{topic}/messages/{id}"

@@ -1,4 +1,4 @@
-"""The form of a message that is to be published."""
+"""The form for publishing a message."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ HEADERS = "headers"
 
 
 async def body_of(visit: Visit, topic_id: TopicId) -> bytes:
-    """Return the body of the message that a form gives.
+    """Return the body of the message that a form describes.
 
     Raises `InvalidRequest` (invalid_body), `SchemasUnavailable`, `PayloadRefused`.
     """
@@ -33,26 +33,26 @@ async def body_of(visit: Visit, topic_id: TopicId) -> bytes:
     return body
 
 
-async def _encoded(visit: Visit, topic_id: TopicId, given: ValueToEncode) -> bytes:
+async def _encoded(visit: Visit, topic_id: TopicId, typed: ValueToEncode) -> bytes:
     """Return the body of a value, by the latest schema of its topic."""
     messaging = visit.services.messaging
     if messaging.values is None:
         raise SchemasUnavailable(reason=no_registry())
     topic = await messaging.topic(topic_id)
     schemas = schemas_of(topic_id, topic.properties)
-    made = await messaging.values.encoded(schemas, {0: given}, caller=visit.exchange.caller)
+    made = await messaging.values.encoded(schemas, {0: typed}, caller=visit.exchange.caller)
     [body] = bodies_of([made[0]])
     return body
 
 
-def _lines(given: str) -> str:
-    """Return a text with the ends of lines that were typed: a form has others."""
-    return given.replace("\r\n", "\n")
+def _lines(typed: str) -> str:
+    """Return a text with LF as line ends: a form has CRLF."""
+    return typed.replace("\r\n", "\n")
 
 
-def _hex(given: str) -> bytes:
+def _hex(typed: str) -> bytes:
     try:
-        return bytes.fromhex(given)
+        return bytes.fromhex(typed)
     except ValueError:
         raise InvalidRequest(
             "invalid_body", reason="the payload is not hexadecimal digits"

@@ -1,4 +1,4 @@
-"""Messages of a topic: the newest, those from a time or an id on, those of a key; publish one."""
+"""Messages of a topic: the newest, those after a time or an id, those of a key; publish one."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +28,7 @@ from tms.security.resources import Action
 
 _HEX = "0x"
 _PAYLOAD_CHARS, _KEY_CHARS, _HEADERS_CHARS = 240, 60, 120
-"""The characters of a message that a list shows."""
+"""How many characters of a message a list shows."""
 
 
 class ListedMessage(NamedTuple):
@@ -46,26 +46,26 @@ async def messages(visit: Visit) -> Answer:
     topic_id, query = visit.exchange.topic_id, visit.query
     topic = await visit.services.messaging.topic(topic_id)
     look = Look(visit.services.messaging, topic_id)
-    asked = {name: query.get(name, "") for name in ("at", "id", "key", "after")}
-    found = await _found(visit, look, asked)
+    search = {name: query.get(name, "") for name in ("at", "id", "key", "after")}
+    result = await _search(visit, look, search)
     form = form_of(query.get("form", ""))
-    is_spread = bool(asked["key"])
-    runs = [[each] for each in found.messages] if is_spread else [found.messages]
+    is_spread = bool(search["key"])
+    runs = [[message] for message in result.messages] if is_spread else [result.messages]
     fates = await fates_of(visit.services, topic, runs)
-    is_newest = not any(asked.values())
-    rows = await _shown(visit, topic, found.messages, fates, form)
+    is_newest = not any(search.values())
+    rows = await _shown(visit, topic, result.messages, fates, form)
     here = place("namespaces", topic_id.namespace, "topics", topic_id.name)
-    kept = {"form": form.value, "key": asked["key"]}
+    kept = {"form": form.value, "key": search["key"]}
     values = {
         "topic": topic,
         "rows": rows[::-1] if is_newest else rows,
-        "asked": asked,
+        "search": search,
         "form": form,
         "forms": list(Form),
-        "found": found,
+        "result": result,
         "is_newest": is_newest,
         "here": here,
-        "next": here + "/messages" + place(**kept, after=found.next.hex()) if found.next else "",
+        "next": here + "/messages" + place(**kept, after=result.next.hex()) if result.next else "",
         "may_publish": visit.may_change_topic(Action.PUBLISH, topic_id.namespace, topic_id.name),
         "headers_field": HEADERS,
         "has_registry": visit.services.messaging.values is not None,
@@ -73,17 +73,17 @@ async def messages(visit: Visit) -> Answer:
     return ShownPage("messages.html", values)
 
 
-async def _found(visit: Visit, look: Look, asked: Mapping[str, str]) -> Found:
-    """Return the messages that are asked for. Raises `InvalidRequest`."""
+async def _search(visit: Visit, look: Look, query: Mapping[str, str]) -> Found:
+    """Return the messages that a query selects. Raises `InvalidRequest`."""
     position = None
-    if asked["after"]:
-        position = parse_id(asked["after"])
-    elif asked["id"]:
-        position = parse_id(asked["id"].strip())
-    elif asked["at"]:
-        position = first_id_at(max(0, time_of(asked["at"])))
-    if asked["key"]:
-        return await look.of_key(_keys_of(asked["key"]), position or FIRST_ID)
+    if query["after"]:
+        position = parse_id(query["after"])
+    elif query["id"]:
+        position = parse_id(query["id"].strip())
+    elif query["at"]:
+        position = first_id_at(max(0, time_of(query["at"])))
+    if query["key"]:
+        return await look.of_key(_keys_of(query["key"]), position or FIRST_ID)
     if position is not None:
         return await look.page(position, SHOWN)
     ranges = await visit.services.ranges.ranges([look.topic_id], Isolation.ALL)
@@ -94,7 +94,7 @@ async def _found(visit: Visit, look: Look, asked: Mapping[str, str]) -> Found:
 
 
 def _keys_of(text: str) -> set[bytes]:
-    """Return the keys that a text may mean: itself, or bytes if it is their hexadecimal digits."""
+    """Return the keys that a text may mean: its UTF-8, or the bytes if it is hexadecimal."""
     keys = {text.encode("utf-8", "replace")}
     if text.startswith(_HEX):
         with suppress(ValueError):
@@ -105,24 +105,24 @@ def _keys_of(text: str) -> set[bytes]:
 async def _shown(
     visit: Visit,
     topic: TopicMetadata,
-    found: Sequence[Message],
+    messages: Sequence[Message],
     fates: Sequence[MessageFate],
     form: Form,
 ) -> list[ListedMessage]:
-    told: Sequence[DecodedValue | None] = [None] * len(found)
+    decoded: Sequence[DecodedValue | None] = [None] * len(messages)
     if form is Form.SCHEMA:
         schemas = schemas_of(topic.id, topic.properties)
         values = visit.services.messaging.values
-        told = await SchemaForm(values, schemas, visit.exchange.caller).told(found)
+        decoded = await SchemaForm(values, schemas, visit.exchange.caller).decoded(messages)
     return [
         ListedMessage(
             message,
             fate,
             None if message.key is None else as_text(message.key, _KEY_CHARS),
             shown_headers(message, _HEADERS_CHARS),
-            shown_payload(message, form, _PAYLOAD_CHARS, said),
+            shown_payload(message, form, _PAYLOAD_CHARS, value),
         )
-        for message, fate, said in zip(found, fates, told, strict=True)
+        for message, fate, value in zip(messages, fates, decoded, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Namespaces: their settings, and the limits that hold in them."""
+"""Namespaces: their settings, and the limits that apply to them."""
 
 from dataclasses import fields
 
@@ -29,25 +29,25 @@ async def namespaces(visit: Visit) -> Answer:
 
 
 async def look(visit: Visit) -> Answer:
-    """Lead to a namespace by its name: it need not have settings."""
+    """Redirect to a namespace by its name, even if it has no settings."""
     return Done(place("namespaces", visit.form.get("name", "").strip() or "default"))
 
 
 async def namespace(visit: Visit) -> Answer:
     """Show a namespace."""
-    found = await visit.services.namespaces.namespace(visit.names["namespace"])
+    shown = await visit.services.namespaces.namespace(visit.names["namespace"])
     values = {
-        "found": found,
-        "rules": {name: getattr(found.rules, name) for name in _SETTINGS},
-        "given": found.settings.given(),
-        "may_manage": visit.may_change_namespace(found.name),
+        "namespace": shown,
+        "rules": {name: getattr(shown.rules, name) for name in _SETTINGS},
+        "settings": shown.settings.given(),
+        "may_manage": visit.may_change_namespace(shown.name),
     }
     return ShownPage("namespace.html", values)
 
 
 async def declare(visit: Visit) -> Answer:
-    """Give a namespace settings."""
-    name, given = visit.names["namespace"], {}
+    """Set the settings of a namespace."""
+    name, settings = visit.names["namespace"], {}
     for setting in _SETTINGS:
         text = visit.form.get(setting, "").strip()
         if text:
@@ -56,13 +56,13 @@ async def declare(visit: Visit) -> Answer:
                 raise InvalidRequest(
                     "invalid_namespace_settings", setting=setting, value=text[:100]
                 )
-            given[setting] = number
-    await visit.services.namespaces.declare(name, NamespaceSettings(**given))
+            settings[setting] = number
+    await visit.services.namespaces.declare(name, NamespaceSettings(**settings))
     return Done(place("namespaces", name), "The settings were changed.")
 
 
 async def delete(visit: Visit) -> Answer:
-    """Take the settings of a namespace away."""
+    """Delete the settings of a namespace."""
     name = visit.names["namespace"]
     check_confirmed(visit, name)
     await visit.services.namespaces.delete(name)

@@ -1,4 +1,4 @@
-"""The first page: how much goes through, who leads, and whatever is wrong now."""
+"""The first page: throughput, leaders, and what is wrong now."""
 
 from api.console.charts import Chart
 from api.console.row import Row
@@ -13,7 +13,7 @@ _BUSIEST = 10
 
 
 async def overview(visit: Visit) -> Answer:
-    """Show the first page. Who may not operate the server is not told how it does."""
+    """Show the first page; only visitors who may operate the server see its health."""
     if not visit.may(Action.OPERATE):
         return ShownPage("overview.html", {"is_operator": False})
     context = visit.exchange.context
@@ -46,13 +46,13 @@ def _latest(history: History, name: str) -> float | None:
 
 
 def _busiest(visit: Visit, history: History) -> list[tuple[str, str, dict[str, float | None]]]:
-    """Return the busiest topics that who looks may see, with their latest rates."""
-    found = []
+    """Return the busiest topics that the visitor may see, with their latest rates."""
+    topics = []
     for namespace, name in history.busiest(_BUSIEST):
         rates = history.topic((namespace, name))
         if rates is not None and visit.may_topic(Action.DESCRIBE, namespace, name):
-            found.append((namespace, name, {field: each[-1] for field, each in rates.items()}))
-    return found
+            topics.append((namespace, name, {field: each[-1] for field, each in rates.items()}))
+    return topics
 
 
 def _charts(history: History) -> list[Chart]:

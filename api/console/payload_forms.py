@@ -1,4 +1,4 @@
-"""How payloads and keys are shown: as text, JSON, hexadecimal digits, or by their schemas."""
+"""Shows payloads and keys: as text, as JSON, as hexadecimal digits, or decoded by schemas."""
 
 import re
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ _JSON_BYTES_MAX = 64 * 1024
 _INDENTED_BYTES_MAX = 16 * 1024
 _INDENTS_BYTES_MAX = 1024 * 1024
 _BESIDE_PARTS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[^]["{},]+', re.DOTALL)
-"""Texts, an unfinished one to its end, and all else that begins no line of JSON."""
+"""Strings, even unterminated ones, and everything else that starts no line of JSON."""
 INDENT = 2
 _DECODED_BYTES_MAX = 256 * 1024
-"""Larger payloads are not decoded by their schemas here."""
+"""Payloads above this size are not decoded."""
 
 
 class Form(StrEnum):
@@ -33,33 +33,33 @@ class Form(StrEnum):
     SCHEMA = "schema"
 
 
-def form_of(given: str) -> Form:
-    """Return a form by its name; text, if there is no such form."""
-    return Form(given) if given in set(Form) else Form.TEXT
+def form_of(name: str) -> Form:
+    """Return a form by its name, or text if there is no such form."""
+    return Form(name) if name in set(Form) else Form.TEXT
 
 
 class SchemaForm:
-    """Messages by the schemas of their topic."""
+    """Decodes messages by the schemas of their topic."""
 
     def __init__(self, values: PayloadValues | None, schemas: TopicSchemas, caller: Caller) -> None:
         self._values = values
         self._schemas = schemas
         self._caller = caller
 
-    async def told(self, messages: Sequence[Message]) -> list[DecodedValue]:
-        """Return what messages say; those that are too large say why they are not decoded."""
+    async def decoded(self, messages: Sequence[Message]) -> list[DecodedValue]:
+        """Return the values of messages; those that are too large have an error instead."""
         if self._values is None:
             return [DecodedValue(error=no_registry())] * len(messages)
         small = [each for each in messages if len(each.payload) <= _DECODED_BYTES_MAX]
         try:
-            told = iter(await self._values.decoded(self._schemas, small, caller=self._caller))
+            decoded = iter(await self._values.decoded(self._schemas, small, caller=self._caller))
         except SchemasUnavailable as error:
             return [DecodedValue(error=str(error))] * len(messages)
         too_large = DecodedValue(
             error=f"larger than {_DECODED_BYTES_MAX:,} bytes: save the payload to see it"
         )
         return [
-            next(told) if len(each.payload) <= _DECODED_BYTES_MAX else too_large
+            next(decoded) if len(each.payload) <= _DECODED_BYTES_MAX else too_large
             for each in messages
         ]
 
@@ -68,21 +68,23 @@ def shown_payload(
     message: Message,
     form: Form,
     chars_max: int,
-    told: DecodedValue | None = None,
+    decoded: DecodedValue | None = None,
     *,
     indent: int = 0,
 ) -> str:
-    """Return the start of a payload; `told` is what it says, for the form of schemas.
+    """Return the start of a payload; `decoded` is its value, for the form of schemas.
 
-    `indent` is that of JSON; 0: it is in one line.
+    JSON has that `indent`; 0 puts it on one line.
     """
     if message.is_tombstone:
         return ""
     payload = message.payload
     if form is Form.HEX:
         return as_hex(payload, chars_max)
-    if form is Form.SCHEMA and told is not None:
-        return as_text(told.value, chars_max) if told.value is not None else f"({told.error})"
+    if form is Form.SCHEMA and decoded is not None:
+        return (
+            as_text(decoded.value, chars_max) if decoded.value is not None else f"({decoded.error})"
+        )
     if form is Form.JSON:
         bytes_max = _INDENTED_BYTES_MAX if indent else _JSON_BYTES_MAX
         return as_text(in_lines(payload, bytes_max, indent), chars_max)
@@ -90,10 +92,10 @@ def shown_payload(
 
 
 def in_lines(value: bytes, bytes_max: int, indent: int = INDENT) -> bytes:
-    """Return JSON with a line for each of its parts, or in one line without an indent.
+    """Return JSON with a line for each of its parts, or on one line if there is no indent.
 
-    What is not JSON, or has more than `bytes_max` bytes, is returned as it is. So is deep JSON,
-    whose parts would get long indents.
+    A text is returned as it is if it is not JSON, if it has more than `bytes_max` bytes, or if its
+    depth would cause long indents.
     """
     if len(value) > bytes_max or (indent and _indents(value) * indent > _INDENTS_BYTES_MAX):
         return value
@@ -105,7 +107,7 @@ def in_lines(value: bytes, bytes_max: int, indent: int = INDENT) -> bytes:
 
 
 def _indents(value: bytes) -> int:
-    """Return how many indents JSON gets, if it has a line for each of its parts."""
+    """Return the number of indents in JSON that has a line for each of its parts."""
     depth = indents = 0
     for byte in _BESIDE_PARTS.sub(b"", value):
         if byte in b"[{":
@@ -123,14 +125,14 @@ def as_hex(value: bytes, chars_max: int) -> str:
 
 
 def shown_headers(message: Message, chars_max: int) -> list[tuple[str, str]]:
-    """Return the names and values of headers, as far as they fit; the rest is one line."""
+    """Return the names and values of the headers that fit; one line stands for the rest."""
     shown: list[tuple[str, str]] = []
-    left = chars_max
+    remaining = chars_max
     for count, (name, value) in enumerate(message.headers.items()):
-        if left <= 0:
+        if remaining <= 0:
             shown.append((f"and {len(message.headers) - count} more", ""))
             break
-        pair = text(name[:left]), as_text(value, min(left, chars_max // 2))
+        pair = text(name[:remaining]), as_text(value, min(remaining, chars_max // 2))
         shown.append(pair)
-        left -= sum(map(len, pair))
+        remaining -= sum(map(len, pair))
     return shown

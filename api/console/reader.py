@@ -64,7 +64,7 @@ def _charts(points: LagPoints) -> list[Chart]:
 
 
 async def pause(visit: Visit) -> Answer:
-    """Have takes of a group get nothing, or something again."""
+    """Pause or resume a group."""
     exchange = visit.exchange
     is_paused = visit.form.get("paused") == "true"
     await visit.services.groups.set_group(
@@ -74,7 +74,7 @@ async def pause(visit: Visit) -> Answer:
 
 
 async def move(visit: Visit) -> Answer:
-    """Move a position, or the place from which a group reads on."""
+    """Move the position of a subscription, or the place where a group continues."""
     exchange = visit.exchange
     topic_id, name = exchange.topic_id, exchange.subscription
     check_confirmed(visit, name)
@@ -91,7 +91,7 @@ async def move(visit: Visit) -> Answer:
 
 
 def _position_of(visit: Visit) -> Position:
-    """Return the place that a form names. Raises `InvalidRequest`."""
+    """Return the position that a form names. Raises `InvalidRequest`."""
     to, value = visit.form.get("to", ""), visit.form.get("value", "").strip()
     if to in (SeekTo.START, SeekTo.END):
         return SeekTo(to)
@@ -103,10 +103,10 @@ def _position_of(visit: Visit) -> Position:
 
 
 async def _after(visit: Visit, topic_id: TopicId, to: Position) -> bytes:
-    """Return the id behind which a single reader goes on."""
+    """Return the id after which a subscription of one reader continues."""
     if isinstance(to, SeekTo):
-        found = await visit.services.ranges.ranges((topic_id,), Isolation.ALL)
-        whole = found.topics[topic_id]
+        ranges = await visit.services.ranges.ranges((topic_id,), Isolation.ALL)
+        whole = ranges.topics[topic_id]
         if whole is None:
             raise TopicNotFound(topic=str(topic_id))
         position = whole.start if to is SeekTo.START else whole.end

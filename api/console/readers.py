@@ -1,4 +1,4 @@
-"""The list of readers: subscriptions and groups of all topics, and how far they are behind."""
+"""The list of readers: subscriptions and groups of all topics, with their lags."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,41 +13,41 @@ from tms.security.resources import Action, topic_resource
 _PAGE = 100
 _PASSED_MAX = 9_999_999
 _ASKED_AT_ONCE = 200
-"""After so many decisions who may see what the event loop has a turn."""
+"""After this number of access checks, the event loop gets a turn."""
 
 
 async def readers(visit: Visit) -> Answer:
-    """Show a page of readers, those first that are behind longest."""
+    """Show a page of readers, the longest lags first."""
     query = visit.query
-    wanted, passed = query.get("search", ""), query.get("from", "")
+    search, passed = query.get("search", ""), query.get("from", "")
     start = whole_number(passed, _PASSED_MAX) or 0
     lags = await visit.exchange.context.watch.lags()
     ordered = sorted(lags, key=lambda each: (-each.seconds, -each.messages))
-    found, is_more = await _seen(visit, ordered, wanted, start)
+    seen, is_more = await _seen(visit, ordered, search, start)
     values = {
-        "wanted": wanted,
+        "search": search,
         "start": start,
-        "readers": found,
+        "readers": seen,
         "next": str(start + _PAGE) if is_more else "",
     }
     return ShownPage("readers.html", values)
 
 
 async def _seen(
-    visit: Visit, lags: Sequence[ReaderLag], wanted: str, start: int
+    visit: Visit, lags: Sequence[ReaderLag], search: str, start: int
 ) -> tuple[list[ReaderLag], bool]:
-    """Return a page of those that who looks may see, and whether more follow."""
-    found: list[ReaderLag] = []
+    """Return a page of the lags that the visitor may see, and whether more follow."""
+    seen: list[ReaderLag] = []
     for number, lag in enumerate(lags):
         if number % _ASKED_AT_ONCE == _ASKED_AT_ONCE - 1:
             await asyncio.sleep(0)
-        if wanted not in f"{lag.place} {lag.name}":
+        if search not in f"{lag.place} {lag.name}":
             continue
         if visit.may(Action.SUBSCRIBE, topic_resource(lag.namespace, lag.topic), lag.name):
-            found.append(lag)
-            if len(found) > start + _PAGE:
+            seen.append(lag)
+            if len(seen) > start + _PAGE:
                 break
-    return found[start : start + _PAGE], len(found) > start + _PAGE
+    return seen[start : start + _PAGE], len(seen) > start + _PAGE
 
 
 ROWS = (Row("Readers", "/readers", readers, Action.SUBSCRIBE, decided_by=DecidedBy.ANSWER),)

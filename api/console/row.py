@@ -1,4 +1,4 @@
-"""A row of the console's tables: a page, or a form of one, and what the door asks for it."""
+"""A row of the console's table: a page, or a form of one, and the action that the door checks."""
 
 from dataclasses import KW_ONLY, dataclass
 
@@ -14,14 +14,14 @@ class Row:
     name: str
     """The operation's name in metrics and in the audit; `console` is put before it."""
     path: str
-    """Below the console."""
+    """The path below the console."""
     handler: Handler
     action: Action | None
-    """None: everybody may, known or not."""
+    """The action that it needs; None if everybody may, signed in or not."""
     _: KW_ONLY
     decided_by: DecidedBy = DecidedBy.PATH
     is_form: bool = False
     is_change: bool = True
-    """Whether a form changes something, so that it needs its token and a console that may."""
+    """Whether a form changes something: it needs its token, and is refused if read-only."""
     is_download: bool = False
-    """Whether its answer may be large bytes, which are not compressed."""
+    """Whether its answer may be large, and is not compressed."""

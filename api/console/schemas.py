@@ -1,8 +1,9 @@
 """Schemas: subjects, their versions and how these differ, and the check of a pasted text.
 
-A subject is shown to who may read it, under its own name alone: an alias may be read as what it
-stands for only. What is wrong with a text may quote what a subject refers to, so it is told to who
-may read all subjects, and of subjects that refer to nothing.
+A subject is shown to visitors who may read it, under its own name only: an alias needs the right to
+read the subject that it stands for. Messages about a wrong text may quote the schemas that a
+subject refers to. So they are shown if the subject refers to none, or the visitor may read all
+subjects.
 """
 
 import asyncio
@@ -27,16 +28,16 @@ from tms.security.resources import Action, subject_resource
 
 _TEXT_CHARS = 10_000
 _JSON_BYTES_MAX = 64 * 1024
-"""Larger texts are shown and compared as they are."""
+"""Larger texts are shown and compared without reformatting."""
 _DIFFERENCE_CHARS, _LINE_CHARS = 10_000, 200
 _REASONS_MAX, _REASON_CHARS = 20, 300
-_GIVEN_CHARS = 15_000
+_TYPED_CHARS = 15_000
 """Longer texts are not shown again in the form that checked them."""
 _COMPARED_LINES_MAX = 500
 _COMPARISONS_MAX = 4_000_000
-"""The most that comparing two texts may take, as `_comparisons` estimates it: about 0.1 s."""
+"""The highest cost of comparing two texts, as `_comparisons` estimates it: about 0.1 s."""
 _OTHER_NAMES = (":.:", ":*:")
-"""How names begin that mean a subject of another name, or several."""
+"""The starts of names that stand for a subject of another name, or for several."""
 
 
 class Line(NamedTuple):
@@ -44,7 +45,7 @@ class Line(NamedTuple):
 
     text: str
     colour: str
-    """A class of the stylesheet; empty for a line of both."""
+    """A class of the stylesheet; empty for a line that both texts have."""
 
 
 async def subjects(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
@@ -52,37 +53,37 @@ async def subjects(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
     if schemas is None:
         return ShownPage("schemas.html", {"missing": install_command("registry")})
     query = visit.query
-    after, wanted = query.get("after", ""), query.get("search", "")
+    after, search = query.get("after", ""), query.get("search", "")
     listed = await first_of(
         await schemas.subjects(),
         str,
         after,
-        lambda name: wanted in name and visit.may(Action.READ, subject_resource(name)),
+        lambda name: search in name and visit.may(Action.READ, subject_resource(name)),
     )
-    values = {"missing": "", "listed": listed, "wanted": wanted, "after": after}
+    values = {"missing": "", "listed": listed, "search": search, "after": after}
     return ShownPage("schemas.html", values)
 
 
 async def subject(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
     """Show a subject: its versions, one of them, and how it differs from another."""
-    known = _there(schemas, visit)
-    return ShownPage("schema.html", await _values(known, visit, visit.query, {}))
+    schemas = _there(schemas, visit)
+    return ShownPage("schema.html", await _values(schemas, visit, visit.query, {}))
 
 
 async def check(schemas: AsyncSchemas | None, visit: Visit) -> Answer:
-    """Show whether a pasted text fits the versions of a subject."""
-    known, form = _there(schemas, visit), visit.form
+    """Show whether a pasted text is compatible with the versions of a subject."""
+    schemas, form = _there(schemas, visit), visit.form
     name, kind = visit.names["subject"], form.get("kind", "")
     if kind not in SCHEMA_TYPES:
         raise InvalidRequest("invalid_body", kind=kind, expected=", ".join(SCHEMA_TYPES))
-    values = await _values(known, visit, {}, form)
+    values = await _values(schemas, visit, {}, form)
     try:
-        reasons = await known.why_unfit(name, form.get("text", ""), kind)
+        reasons = await schemas.why_unfit(name, form.get("text", ""), kind)
     except SchemaRefused as error:
         reasons = [str(error.detail.get("reason", error))]
-    is_told = not reasons or await _may_read_all(known, visit, name, values["numbers"])
-    told = _in_words(reasons) if is_told else [_HIDDEN]
-    cut = [each[:_REASON_CHARS] for each in told[:_REASONS_MAX]]
+    may_show = not reasons or await _may_read_all(schemas, visit, name, values["numbers"])
+    reasons_shown = _in_words(reasons) if may_show else [_HIDDEN]
+    cut = [reason[:_REASON_CHARS] for reason in reasons_shown[:_REASONS_MAX]]
     checked = {"fits": not reasons, "reasons": cut}
     return ShownPage("schema.html", {**values, "checked": checked, "other": ""})
 
@@ -95,17 +96,17 @@ _VERSIONS_LOOKED_AT = 20
 
 
 def _in_words(reasons: Sequence[str]) -> list[str]:
-    """Return what is wrong as sentences: the registry's texts are made for programs."""
-    told: list[str] = []
+    """Return the registry's reasons, which are for programs, as sentences."""
+    sentences: list[str] = []
     for reason in reasons:
         if (misfit := _MISFIT.fullmatch(reason)) is not None:
             description, more = misfit.groups()
-            told.append(description if more in description else f"{description}: {more}")
+            sentences.append(description if more in description else f"{description}: {more}")
         elif (version := _OLD_VERSION.fullmatch(reason)) is not None:
-            told.append(f"Compared with version {version[1]}.")
+            sentences.append(f"Compared with version {version[1]}.")
         elif not reason.startswith(_NO_REASON):
-            told.append(reason)
-    return told
+            sentences.append(reason)
+    return sentences
 
 
 async def _may_read_all(schemas: AsyncSchemas, visit: Visit, name: str, numbers: list[int]) -> bool:
@@ -116,7 +117,7 @@ async def _may_read_all(schemas: AsyncSchemas, visit: Visit, name: str, numbers:
 
 
 def _there(schemas: AsyncSchemas | None, visit: Visit) -> AsyncSchemas:
-    """Return the registry, if who asks may read the subject that the path names.
+    """Return the registry, if the visitor may read the subject in the path.
 
     Raises `InvalidRequest` (not_found), `NotPermitted`.
     """
@@ -128,30 +129,30 @@ def _there(schemas: AsyncSchemas | None, visit: Visit) -> AsyncSchemas:
 
 
 async def _version(
-    schemas: AsyncSchemas, visit: Visit, given: str, otherwise: int | str
+    schemas: AsyncSchemas, visit: Visit, number_text: str, otherwise: int | str
 ) -> SchemaVersion:
     """Return a version of the subject in the path. Raises `InvalidRequest`, `NotPermitted`."""
     number = otherwise
-    if given:
-        number = whole_number(given, NUMBER_MAX) or 0
+    if number_text:
+        number = whole_number(number_text, NUMBER_MAX) or 0
         if not number:
-            raise InvalidRequest("invalid_query", version=given[:20])
+            raise InvalidRequest("invalid_query", version=number_text[:20])
     try:
-        found = await schemas.version(visit.names["subject"], number)
+        version = await schemas.version(visit.names["subject"], number)
     except SchemaRefused:
         raise InvalidRequest("not_found", path=visit.exchange.path) from None
-    visit.exchange.check_access(Action.READ, subject_resource(found.subject))
-    return found
+    visit.exchange.check_access(Action.READ, subject_resource(version.subject))
+    return version
 
 
 async def _values(
     schemas: AsyncSchemas, visit: Visit, query: Mapping[str, str], form: Mapping[str, str]
 ) -> dict[str, Any]:
-    name, given = visit.names["subject"], form.get("text", "")
+    name, typed = visit.names["subject"], form.get("text", "")
     shown = await _version(schemas, visit, query.get("version", ""), LATEST)
     numbers = await schemas.versions(name)
     other = query.get("other", "")
-    before = [each for each in numbers if each < shown.version]
+    before = [number for number in numbers if number < shown.version]
     compared = None
     if other or before:
         compared = await _version(schemas, visit, other, before[-1] if before else LATEST)
@@ -167,25 +168,25 @@ async def _values(
         "compatibility": await schemas.compatibility(name),
         "kinds": list(SCHEMA_TYPES),
         "kind": form.get("kind", shown.schema_type),
-        "given": given if len(given) <= _GIVEN_CHARS else "",
+        "typed": typed if len(typed) <= _TYPED_CHARS else "",
         "checked": None,
     }
 
 
 def _compared(shown: SchemaVersion, other: SchemaVersion | None) -> tuple[str, list[Line] | None]:
-    """Return a text, and how it differs from another: None if that cannot be told. Blocks."""
+    """Return a text, and its difference from another; None if that is unknown. Blocks."""
     text = _pretty(shown)
     cut = text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…"
     return cut, None if other is None else _difference(_pretty(other), text)
 
 
 def _pretty(version: SchemaVersion) -> str:
-    """Return a text with a line for each part, if it is JSON; a schema of Protobuf has lines."""
+    """Return a text with a line for each part, if it is JSON; Protobuf has lines already."""
     return in_lines(version.schema.encode("utf-8", "replace"), _JSON_BYTES_MAX).decode()
 
 
 def _difference(before: str, after: str) -> list[Line] | None:
-    """Return how two texts differ; None if they are too long to be compared here. Blocks."""
+    """Return the difference of two texts; None if the comparison would be too slow. Blocks."""
     old, new = before.splitlines(), after.splitlines()
     are_whole = max(len(before), len(after)) > _JSON_BYTES_MAX and len(old) == len(new) == 1
     if are_whole or max(len(old), len(new)) > _COMPARED_LINES_MAX:
@@ -197,9 +198,9 @@ def _difference(before: str, after: str) -> list[Line] | None:
 
 
 def _comparisons(old: list[str], new: list[str]) -> int:
-    """Return how many comparisons of lines `difflib` may make.
+    """Return the most comparisons of lines that `difflib` makes.
 
-    It looks at all pairs of equal lines for each run of lines that it finds in both texts.
+    For each run of lines that both texts have, it compares all pairs of equal lines.
     """
     places = difflib.SequenceMatcher(None, old, new).b2j  # type: ignore[attr-defined]  # documented
     return min(len(old), len(new)) * sum(len(places.get(line, ())) for line in old)
@@ -217,7 +218,7 @@ def _lines(lines: Iterator[str]) -> Iterator[Line]:
 
 
 def rows_with(schemas: AsyncSchemas | None) -> tuple[Row, ...]:
-    """Return the rows of a server with this registry; None: it has none."""
+    """Return the rows of a server with this registry; None if it has no registry."""
     row = partial(Row, action=Action.READ, decided_by=DecidedBy.ANSWER)
     return (
         row(name="Schemas", path="/schemas", handler=partial(subjects, schemas)),

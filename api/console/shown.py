@@ -1,7 +1,7 @@
-"""How values are shown to people: numbers, sizes, times, and bytes that come from anywhere.
+"""Formats values for people: numbers, sizes, times, and bytes from anywhere.
 
-Templates escape everything. What cannot be seen (control characters, marks that turn the direction
-of text) is shown as its code, so that no payload can look like something else.
+Templates escape everything. Invisible characters (controls, marks that change the direction of
+text) are shown as their codes, so that no payload can look like something else.
 """
 
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from tms.core.text.printable import printable
 
 _NOTHING = "-"
 _DIGITS_BELOW = 10
-"""So few milliseconds have a digit behind their point."""
+"""Below this number of milliseconds, a decimal is shown."""
 _KILO = 1000
 _LONG = 100
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -43,7 +43,7 @@ def size(value: float | None) -> str:
 
 
 def span(seconds: float | None) -> str:
-    """Return how long something takes."""
+    """Return a duration."""
     if seconds is None:
         return _NOTHING
     for length, unit in _SPANS:
@@ -65,12 +65,12 @@ def moment(ms: float | None) -> str:
 
 
 def text(value: str) -> str:
-    """Return a text in which all can be seen."""
+    """Return a text with invisible characters as codes."""
     return printable(value, allowed="\n\t")
 
 
 def prose(value: str) -> Markup:
-    """Return a text in which all can be seen, and with what is between backticks as code."""
+    """Return a text like `text`, with the parts between backticks as code."""
     return Markup(html_of(text(value)))  # noqa: S704  html_of has escaped it
 
 

@@ -14,7 +14,7 @@ from tms.security.credentials import Scheme
 from tms.security.sessions import NEVER_MS
 
 _FORM_BYTES_MAX = 64 * 1024
-"""The largest form that a stranger may send."""
+"""The largest form that a visitor may send before signing in."""
 _PLACE_CHARS_MAX = 2_000
 
 
@@ -24,16 +24,16 @@ async def form(visit: Visit) -> Answer:
 
 
 async def sign_in(console: Console, access: AccessControl | None, exchange: Exchange) -> None:
-    """Check a credential, and begin a session. Raises `RateExceeded`.
+    """Check a credential, and start a session. Raises `RateExceeded`.
 
-    Attempts have the limits that passwords have everywhere (`tms.security.passwords`).
+    Attempts have the same limits as passwords everywhere else (`tms.security.passwords`).
     """
-    given = fields_of(await read_body(exchange, _FORM_BYTES_MAX))
-    back = _back_of(given.get("back", ""))
+    form = fields_of(await read_body(exchange, _FORM_BYTES_MAX))
+    back = _back_of(form.get("back", ""))
     if access is None:
         await console.go(exchange, back)
         return
-    header = _header_of(given)
+    header = _header_of(form)
     try:
         session = await access.identify(exchange, header)
     except NotAuthenticated as error:
@@ -44,7 +44,7 @@ async def sign_in(console: Console, access: AccessControl | None, exchange: Exch
     before = cookie_of(exchange)
     if before is not None:
         console.sessions.end(before)  # a session that somebody else may have put there
-    # What was verified of a password holds for a minute, but the door verifies it again each time.
+    # The time of a verified password is a minute, but the door verifies it at each request.
     ends_ms = NEVER_MS if session.mechanism is Scheme.BASIC else session.ends_ms
     session_id = console.sessions.begin(header, session.identity.principal, ends_ms)
     await console.go(exchange, back, [_cookie(exchange, session_id, "")])
@@ -58,26 +58,26 @@ async def sign_out(console: Console, exchange: Exchange) -> None:
     await console.go(exchange, "/sign-in", [_cookie(exchange, "", "; Max-Age=0")])
 
 
-def _header_of(given: Mapping[str, str]) -> bytes:
-    """Return the value of Authorization that a form stands for."""
-    token = given.get("token", "").strip()
+def _header_of(form: Mapping[str, str]) -> bytes:
+    """Return the value of `Authorization` for the credential in a form."""
+    token = form.get("token", "").strip()
     if token:
         return b"Bearer " + token.encode("utf-8", "replace")
-    pair = f"{given.get('name', '')}:{given.get('password', '')}"
+    pair = f"{form.get('name', '')}:{form.get('password', '')}"
     return b"Basic " + b64encode(pair.encode())
 
 
 def _cookie(exchange: Exchange, session_id: str, more: str) -> tuple[bytes, bytes]:
-    """Return the header that sets the cookie: for the paths beside the form, so for the console."""
+    """Return the header that sets the cookie, for the paths of the console."""
     secure = "; Secure" if exchange.peer.scheme == "https" else ""
     value = f"{COOKIE}={session_id}; HttpOnly; SameSite=Strict{secure}{more}"
     return b"set-cookie", value.encode()
 
 
-def _back_of(told: str) -> str:
-    """Return a place below the console, whatever was told."""
-    is_place = told.startswith("/") and not told.startswith("//") and told.isascii()
-    return told if is_place and told.isprintable() and len(told) < _PLACE_CHARS_MAX else ""
+def _back_of(back: str) -> str:
+    """Return the place to return to, or an empty one unless it is below the console."""
+    is_place = back.startswith("/") and not back.startswith("//") and back.isascii()
+    return back if is_place and back.isprintable() and len(back) < _PLACE_CHARS_MAX else ""
 
 
 ROWS = (Row("SignInForm", "/sign-in", form, None),)

@@ -8,16 +8,16 @@ from tms.core.values.message import check_start_ms
 
 
 def time_of(text: str) -> int:
-    """Return the ms since 1970 that a text says: a number of ms, or a time of ISO 8601 in UTC.
+    """Return a time in ms since 1970, typed as a number of ms or in ISO 8601, in UTC.
 
     Raises `InvalidRequest` (invalid_start_time, start_time_in_seconds).
     """
-    given = text.strip()
-    number = whole_number(given)
+    typed = text.strip()
+    number = whole_number(typed)
     if number is not None:
         return check_start_ms(number)
     try:
-        time = datetime.fromisoformat(given)
+        time = datetime.fromisoformat(typed)
     except ValueError:
-        raise InvalidRequest("invalid_start_time", start_time=given[:100]) from None
+        raise InvalidRequest("invalid_start_time", start_time=typed[:100]) from None
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,4 +1,4 @@
-"""One topic: what it is, who reads it, its log as a picture, and what may be changed."""
+"""One topic: its properties, its readers, a picture of its log, and forms that change it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from tms.security.resources import Action
 
 _PARTS = 8
 _PROPERTIES_SHOWN, _OTHERS_CHARS_MAX = 50, 10_000
-"""A form with all the rest would make a large page: so many are not changed here."""
+"""The most properties that the form can change: with more, the page would be large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class _Stop:
 
 
 class _Log(NamedTuple):
-    """The log of a topic, as who may consume it sees it."""
+    """The log of a topic, for visitors who may consume it."""
 
     is_empty: bool
     age_s: float
     """The age of the oldest message."""
     size_bytes: int | None
-    """About how many; None if that is not known."""
+    """Its approximate size; None if unknown."""
     stop: _Stop | None
     picture: LogPicture | None
 
@@ -49,23 +49,23 @@ class _Log(NamedTuple):
 async def topic(visit: Visit) -> Answer:
     """Show a topic."""
     topic_id = visit.exchange.topic_id
-    found = await visit.services.messaging.topic(topic_id)
+    topic = await visit.services.messaging.topic(topic_id)
     ranges = await visit.services.ranges.ranges([topic_id], Isolation.ALL)
     log = ranges.topics[topic_id]
     if log is None:
         raise TopicNotFound(topic=str(topic_id))
     may_read = visit.may_topic(Action.CONSUME, topic_id.namespace, topic_id.name)
     readers = await readers_of(visit, topic_id, log.end if may_read else None, ranges.time_ms)
-    others = others_of(found.properties)
+    others = others_of(topic.properties)
     values = {
-        "topic": found,
-        "properties": list(found.all_properties().items())[:_PROPERTIES_SHOWN],
+        "topic": topic,
+        "properties": list(topic.all_properties().items())[:_PROPERTIES_SHOWN],
         "log": await _log(visit, topic_id, log, ranges.time_ms, readers) if may_read else None,
         "readers": readers[:SHOWN_MAX],
         "readers_count": len(readers),
         "charts": _charts(visit, topic_id) if may_read else [],
         "may_see_transactions": visit.may(Action.TRANSACT),
-        "schemas": schemas_of(topic_id, found.properties),
+        "schemas": schemas_of(topic_id, topic.properties),
         "may_read": may_read,
         "may_manage": visit.may_change_topic(Action.MANAGE, topic_id.namespace, topic_id.name),
         "fields": FIELDS,
@@ -76,9 +76,9 @@ async def topic(visit: Visit) -> Answer:
 
 
 def _charts(visit: Visit, topic_id: TopicId) -> list[Chart]:
-    """Return the rates of the last hour, if the topic is among those of which they are kept.
+    """Return the rates of the last hour, if the watch keeps them for this topic.
 
-    Who reads how much is shown to those alone who look after the server.
+    Rates of polls are only shown to visitors who may operate the server.
     """
     history = visit.exchange.context.watch.history
     rates = history.topic((topic_id.namespace, topic_id.name))
@@ -107,12 +107,12 @@ async def _log(
 
 
 def _last_ms(end: bytes) -> int:
-    """Return the time of the last entry: an end is right behind it."""
+    """Return the time of the last entry: the end is the key after it."""
     return int.from_bytes((int.from_bytes(end[:10]) - 1).to_bytes(10)[:8]) if any(end) else 0
 
 
 async def _size(services: ServerServices, topic_id: TopicId, log: TopicRange) -> int | None:
-    """Return about how many bytes a topic has; None if that is not known."""
+    """Return the approximate size of a topic; None if unknown."""
     if log.start >= log.end:
         return 0
     parts = await services.ranges.splits(topic_id, log.start, log.end, _PARTS)
@@ -120,7 +120,7 @@ async def _size(services: ServerServices, topic_id: TopicId, log: TopicRange) ->
 
 
 async def _stop(services: ServerServices, topic_id: TopicId) -> _Stop | None:
-    """Return the transaction that readers of committed messages stop at, if there is one."""
+    """Return the transaction at which readers of committed messages stop, if there is one."""
     try:
         ranges = await services.ranges.ranges([topic_id], Isolation.COMMITTED)
     except TransactionsElsewhere:
@@ -134,7 +134,7 @@ async def _stop(services: ServerServices, topic_id: TopicId) -> _Stop | None:
 
 
 async def change(visit: Visit) -> Answer:
-    """Give a topic other settings."""
+    """Change the settings of a topic."""
     topic_id = visit.exchange.topic_id
     properties = settings_of(visit.form)
     await visit.services.messaging.update_topic(topic_id, properties, caller=visit.exchange.caller)
@@ -145,7 +145,7 @@ async def change(visit: Visit) -> Answer:
 
 
 async def trim(visit: Visit) -> Answer:
-    """Let messages from before a time expire."""
+    """Trim a topic: expire its messages from before a time."""
     topic_id = visit.exchange.topic_id
     check_confirmed(visit, topic_id.name)
     before_ms = time_of(visit.form.get("before", ""))

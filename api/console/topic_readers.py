@@ -1,4 +1,4 @@
-"""Who reads a topic, and how far behind: subscriptions and groups, as who looks may see."""
+"""The readers of a topic and their lags: subscriptions and groups that the visitor may see."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ COUNTED_MAX = 1_000
 _AT_ONCE = 100
 _PAGES_MAX = 4
 _COUNTING_S_MAX = 0.1
-"""So long messages behind readers are counted; of the rest the time behind alone is told."""
+"""The time for counting messages; readers not reached then only show their lag in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class TopicReader:
     name: str
     kind: str
     position: bytes | None
-    """The id of the last message that it is done with; None if there is none."""
+    """The id of the last message that it has finished; None if there is none."""
     behind: int | None = None
-    """How many messages follow that are not rolled back; None if they were not counted."""
+    """How many messages follow, without those rolled back; None if they were not counted."""
     is_at_least: bool = False
-    """Whether the counting was ended by a bound."""
+    """Whether a bound ended the count, so that there may be more."""
     behind_s: float | None = None
-    """The age of the position, if anything follows."""
+    """The age of the position, if any messages follow."""
     is_paused: bool = False
     through: bytes | None = None
     """The id up to which it has read; None if it has read nothing."""
@@ -46,14 +46,15 @@ class TopicReader:
 async def readers_of(
     visit: Visit, topic_id: TopicId, end: bytes | None, now_ms: int
 ) -> list[TopicReader]:
-    """Return the readers of a topic whom who looks may see, those furthest behind first.
+    """Return the readers of a topic that the visitor may see, those furthest behind first.
 
-    The messages behind the first `SHOWN_MAX` are counted up to `end`; None: they are not.
+    For the first `SHOWN_MAX`, the messages after the position and before `end` are counted, unless
+    that is None.
     """
     resource = topic_resource(topic_id.namespace, topic_id.name)
     if not visit.may(Action.SUBSCRIBE, resource, SOME):
         return []
-    services, found = visit.services, []
+    services, readers = visit.services, []
     every = await services.subscriptions.subscriptions(topic_id)
     groups: dict[str, Group] = {}
     if any(each.kind is SubscriptionKind.SHARED for each in every):
@@ -66,22 +67,22 @@ async def readers_of(
         if each.kind is SubscriptionKind.SINGLE:
             behind_s = _age_s(each.after, now_ms)
             kind = "subscription"
-            found.append(
+            readers.append(
                 TopicReader(each.name, kind, each.after, through=each.after, behind_s=behind_s)
             )
         elif each.name in groups:
-            found.append(_of_group(groups[each.name], now_ms))
-    found.sort(key=lambda reader: (reader.position or b"", reader.name))
+            readers.append(_of_group(groups[each.name], now_ms))
+    readers.sort(key=lambda reader: (reader.position or b"", reader.name))
     ends_at = perf_counter() + _COUNTING_S_MAX
-    for at, reader in enumerate(found[:SHOWN_MAX]):
+    for at, reader in enumerate(readers[:SHOWN_MAX]):
         if end is None or perf_counter() > ends_at:
             break
         behind, is_at_least = await _behind(visit, topic_id, reader.through, end)
         behind += reader.open
         behind_s = reader.behind_s if behind else None
-        found[at] = replace(reader, behind=behind, is_at_least=is_at_least, behind_s=behind_s)
+        readers[at] = replace(reader, behind=behind, is_at_least=is_at_least, behind_s=behind_s)
         await asyncio.sleep(0)
-    return found
+    return readers
 
 
 def _age_s(position: bytes | None, now_ms: int) -> float | None:
@@ -89,7 +90,7 @@ def _age_s(position: bytes | None, now_ms: int) -> float | None:
 
 
 def _of_group(group: Group, now_ms: int) -> TopicReader:
-    """Return a group; what it may not read yet is not counted in its state."""
+    """Return a group; its state does not count messages that it may not read yet."""
     state = group.state
     return TopicReader(
         name=group.name,
@@ -106,7 +107,7 @@ def _of_group(group: Group, now_ms: int) -> TopicReader:
 async def _behind(
     visit: Visit, topic_id: TopicId, after: bytes | None, end: bytes
 ) -> tuple[int, bool]:
-    """Return how many messages are behind a position, and whether there are more than counted."""
+    """Return how many messages follow a position, and whether there are more than counted."""
     position = FIRST_ID if after is None else id_after(after)
     count, at = 0, position
     for _ in range(_PAGES_MAX):

@@ -24,36 +24,36 @@ _RATES = {"messages_in": "Messages in", "bytes_in": "Bytes in", "messages_out": 
 async def topics(visit: Visit) -> Answer:
     """Show the topics of a namespace, a page of them.
 
-    Who may operate the server may sort them by rates: then those come first of which the watch
-    knows rates, in one page.
+    Visitors who may operate the server can sort them by rates. Then the page has only the topics
+    whose rates the watch keeps.
     """
     query = visit.query
-    wanted, after, sort = (query.get(name, "") for name in ("search", "after", "sort"))
+    search, after, sort = (query.get(name, "") for name in ("search", "after", "sort"))
     namespace = check_namespace(query.get("namespace") or DEFAULT_NAMESPACE)
     is_down = sort == _NEWEST_FIRST
     rates = _rates(visit, namespace)
     by_rate = sort if rates is not None and sort in _RATES else ""
-    found: Iterable[str]
+    matching: Iterable[str]
     if rates is not None and by_rate:
-        matching = {name: getattr(each, by_rate) for name, each in rates.items() if wanted in name}
-        found = sorted(matching, key=lambda name: (-matching[name], name))
+        by_name = {name: getattr(each, by_rate) for name, each in rates.items() if search in name}
+        matching = sorted(by_name, key=lambda name: (-by_name[name], name))
     else:
         every = sorted(await visit.services.messaging.topics(namespace), reverse=is_down)
-        found = [
+        matching = [
             name
             for name in every
-            if wanted in name and (not after or (name < after if is_down else name > after))
+            if search in name and (not after or (name < after if is_down else name > after))
         ]
-    names = await _first_seen(visit, namespace, found)
-    kept = {"namespace": namespace, "search": wanted}
+    names = await _first_seen(visit, namespace, matching)
+    kept = {"namespace": namespace, "search": search}
     last = names[_PAGE - 1] if len(names) > _PAGE and not by_rate else ""
     values = {
         "namespace": namespace,
-        "wanted": wanted,
+        "search": search,
         "is_down": is_down,
         "rates": rates,
         "by_rate": by_rate,
-        "by": {told: (name, place("topics", **kept, sort=name)) for name, told in _RATES.items()},
+        "by": {label: (name, place("topics", **kept, sort=name)) for name, label in _RATES.items()},
         "topics": await _described(visit, namespace, names[:_PAGE]),
         "first": place("topics", **kept, sort=sort) if after else "",
         "next": place("topics", **kept, sort=sort, after=last) if last else "",
@@ -65,14 +65,14 @@ async def topics(visit: Visit) -> Answer:
 
 
 def _rates(visit: Visit, namespace: str) -> Mapping[str, TopicTraffic] | None:
-    """Return the latest rates of the busiest topics; None for who may not operate the server."""
+    """Return the latest rates of the busiest topics; None if the visitor may not operate."""
     if not visit.may(Action.OPERATE):
         return None
     return visit.exchange.context.watch.history.latest(namespace)
 
 
 async def _first_seen(visit: Visit, namespace: str, names: Iterable[str]) -> list[str]:
-    """Return the first names that who asks may see, one more than a page has."""
+    """Return the first names that the visitor may see, one more than a page has."""
     seen: list[str] = []
     for count, name in enumerate(names):
         if visit.may_topic(Action.DESCRIBE, namespace, name):
@@ -85,12 +85,12 @@ async def _first_seen(visit: Visit, namespace: str, names: Iterable[str]) -> lis
 
 
 async def _described(visit: Visit, namespace: str, names: Iterable[str]) -> list[TopicMetadata]:
-    """Return topics, without those that were deleted meanwhile."""
-    found: list[TopicMetadata] = []
+    """Return topics, without those that were deleted in the meantime."""
+    described: list[TopicMetadata] = []
     for name in names:
         with suppress(TopicNotFound):
-            found.append(await visit.services.messaging.topic(topic_id_of(namespace, name)))
-    return found
+            described.append(await visit.services.messaging.topic(topic_id_of(namespace, name)))
+    return described
 
 
 async def create(visit: Visit) -> Answer:

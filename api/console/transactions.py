@@ -1,4 +1,4 @@
-"""Transactions: those in progress by age, who waits for them, and the invalid list."""
+"""Transactions: those in progress by age, the readers that wait for them, the invalid list."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,7 +22,7 @@ _OPEN = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
 
 
 async def transactions(visit: Visit) -> Answer:
-    """Show a page of those in progress, and one of the invalid ones."""
+    """Show a page of transactions in progress, and one of invalid transactions."""
     query = visit.query
     from_open, from_invalid = (_number(query.get(name, "")) for name in ("open", "invalid"))
     services, missing = visit.services.present()
@@ -47,27 +47,29 @@ async def transactions(visit: Visit) -> Answer:
     return ShownPage("transactions.html", values)
 
 
-def _number(given: str) -> int:
-    return min(whole_number(given) or 0, _PASSED_MAX)
+def _number(text: str) -> int:
+    return min(whole_number(text) or 0, _PASSED_MAX)
 
 
-def _next(passed: int, found: Sequence[object]) -> str:
+def _next(passed: int, transactions: Sequence[object]) -> str:
     end = passed + _PAGE
-    return str(end) if end < min(len(found), _PASSED_MAX) else ""
+    return str(end) if end < min(len(transactions), _PASSED_MAX) else ""
 
 
-def _holder(held: InvalidState | None, found: Iterable[TransactionInfo]) -> TransactionInfo | None:
-    """Return the transaction in progress that the bound of the invalid list cannot pass."""
+def _holder(
+    held: InvalidState | None, transactions: Iterable[TransactionInfo]
+) -> TransactionInfo | None:
+    """Return the transaction in progress that keeps invalid transactions in the list."""
     if held is None or held.held_by is None:
         return None
-    return next((each for each in found if held.held_by in each.write_pointers), None)
+    return next((each for each in transactions if held.held_by in each.write_pointers), None)
 
 
 def _waiting(
-    visit: Visit, found: Iterable[TransactionInfo], lags: Iterable[ReaderLag]
+    visit: Visit, transactions: Iterable[TransactionInfo], lags: Iterable[ReaderLag]
 ) -> dict[int, list[ReaderLag]]:
-    """Return the readers of each one's topics that are behind, as far as who looks may see them."""
-    topics = {topic for each in found for topic in each.topics}
+    """Return, for each transaction, readers of its topics with lags that the visitor may see."""
+    topics = {topic for each in transactions for topic in each.topics}
     by_topic: dict[str, list[ReaderLag]] = {}
     for lag in lags:
         if lag.messages and lag.place in topics:
@@ -78,12 +80,12 @@ def _waiting(
         each.transaction_id: [lag for topic in each.topics for lag in by_topic.get(topic, ())][
             :_WAITING_SHOWN
         ]
-        for each in found
+        for each in transactions
     }
 
 
 async def transaction(visit: Visit) -> Answer:
-    """Show one, also one that has ended of late."""
+    """Show a transaction, even if it has ended recently."""
     exchange = visit.exchange
     info = await visit.services.transactions.info(exchange.transaction_id, caller=exchange.caller)
     is_open = info.status in _OPEN
@@ -105,22 +107,22 @@ async def transaction(visit: Visit) -> Answer:
 async def _stopped(
     visit: Visit, info: TransactionInfo, lags: Iterable[ReaderLag]
 ) -> list[ReaderLag]:
-    """Return the groups that say themselves that they stand still at a transaction."""
-    found = []
+    """Return the groups that report a transaction as what stops them."""
+    groups = []
     for lag in [each for each in lags if each.kind == "shared"][:_GROUPS_ASKED]:
         try:
             topic_id = TopicId(lag.namespace, lag.topic)
             state = (await visit.services.groups.group(topic_id, lag.name)).state
         except TmsError:
-            continue  # it is gone meanwhile
+            continue  # the group was deleted in the meantime
         is_here = state.stopped_at in info.write_pointers
         if is_here and state.limited_by is LimitedBy.TRANSACTION:
-            found.append(lag)
-    return found
+            groups.append(lag)
+    return groups
 
 
 async def invalidate(visit: Visit) -> Answer:
-    """End one: from now on readers skip its messages."""
+    """Abort a transaction: readers skip its messages from then on."""
     exchange = visit.exchange
     transaction_id = exchange.transaction_id
     check_confirmed(visit, str(transaction_id))

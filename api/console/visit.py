@@ -1,4 +1,4 @@
-"""One request for a page, as the pages see it: what was asked, by whom, and what they may do."""
+"""One request for a page: its parameters, the visitor, and the visitor's rights."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,11 +25,11 @@ class ShownPage:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Something was done: the browser goes on at a place below the console, and is told of it."""
+    """The result of a form: the browser is redirected within the console, and shows a notice."""
 
     place: str
-    """Begins with a slash; empty: the first page."""
-    told: str = ""
+    """It begins with a slash; if empty, it is the first page."""
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ class Visit:
 
     exchange: Exchange
     session: BrowserSession | None
-    """None where nobody is signed in, or everybody may do everything."""
+    """None if nobody is signed in, or if there is no access control."""
     form: Mapping[str, str]
     """The fields of a form; empty if it is not one."""
     is_read_only: bool
-    """Whether the console changes nothing."""
+    """Whether the console refuses all changes."""
 
     @property
     def services(self) -> ServerServices:
-        """The services, as REST uses them."""
+        """The services that REST uses."""
         return self.exchange.context.services
 
     @property
@@ -72,16 +72,16 @@ class Visit:
 
     @property
     def root(self) -> str:
-        """The way from this page to the first one: relative, so that a proxy may add a prefix."""
+        """The relative path from this page to the first one, so that a proxy may add a prefix."""
         return root_of(self.exchange)
 
     @property
     def is_live(self) -> bool:
-        """Whether the page asks for itself again, for what has changed."""
+        """Whether an open page refreshes itself with this request."""
         return b"hx-request" in self.exchange.headers
 
     def may(self, action: Action, resource: Resource = SERVER, name: str | None = None) -> bool:
-        """Whether who looks may do an action, and the console may change things if it does."""
+        """Whether the visitor may do an action."""
         return self.exchange.may(action, resource, name)
 
     def may_change(
@@ -91,7 +91,7 @@ class Visit:
         return not self.is_read_only and self.may(action, resource, name)
 
     def may_topic(self, action: Action, namespace: str, topic: str | None) -> bool:
-        """Whether who looks may do an action to a topic, or within a namespace."""
+        """Whether the visitor may do an action to a topic, or within a namespace."""
         return self.may(action, topic_resource(namespace, topic))
 
     def may_change_topic(self, action: Action, namespace: str, topic: str) -> bool:
@@ -117,14 +117,16 @@ Handler = Callable[[Visit], Awaitable[Answer]]
 
 
 def root_of(exchange: Exchange) -> str:
-    """Return the relative way from a page to the console's first one."""
+    """Return the relative path from a page to the console's first one."""
     return "../" * (exchange.path.count("/") - 1) + ROOT[1:]
 
 
 def place(*parts: str, **query: str) -> str:
-    """Return a place below the console from parts, which may have any characters."""
-    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items() if value)
-    return "".join(f"/{quote(part, safe='')}" for part in parts) + (f"?{asked}" if asked else "")
+    """Return a place below the console, made from parts with any characters."""
+    encoded = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items() if value)
+    return "".join(f"/{quote(part, safe='')}" for part in parts) + (
+        f"?{encoded}" if encoded else ""
+    )
 
 
 def fields_of(encoded: bytes) -> Mapping[str, str]:

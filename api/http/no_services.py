@@ -1,4 +1,4 @@
-"""The services of an application that has none: another server has them, or no server."""
+"""The services of an application without any: another server has them, or no server."""
 
 from collections.abc import Sequence
 from typing import Never

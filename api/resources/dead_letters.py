@@ -46,7 +46,7 @@ async def list_dead_letters(exchange: Exchange) -> None:
 
 
 async def redrive(exchange: Exchange) -> None:
-    """Give messages again, or publish them anew."""
+    """Redrive dead letters: reopen their messages, or publish them again."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
     ids, limit, publish = bodies.decode_redrive(body)
@@ -61,7 +61,7 @@ async def redrive(exchange: Exchange) -> None:
 
 
 async def drop(exchange: Exchange) -> None:
-    """Deal with dead letters by doing nothing."""
+    """Drop dead letters."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
     ids = bodies.decode_drop(body)

@@ -1,8 +1,7 @@
-"""Groups: subscriptions whose messages many members take and settle. JSON, but for what is taken.
+"""Groups: subscriptions whose messages many members take and settle. JSON, except taken messages.
 
-A subscription is created, shown and deleted by the operations of subscriptions, of whatever kind
-it is. A take that waits ends if its client leaves, or may not take any more; then what was leased
-to it is given back.
+Groups are created, shown and deleted by the operations of subscriptions. A waiting take ends if its
+client leaves or loses its right; messages leased to it are released.
 """
 
 from collections.abc import Mapping
@@ -54,7 +53,7 @@ async def settings(exchange: Exchange) -> None:
 
 
 async def _check_dead_letter(exchange: Exchange, changes: Mapping[str, Any]) -> None:
-    """Raise `NotPermitted` if the changes name a topic of dead letters that the caller may not."""
+    """Raise `NotPermitted` if the changes name a topic of dead letters the caller may not use."""
     if not ("dead_letter" in changes or changes.get("attempts_max")):
         return
     group = await exchange.context.services.groups.group(exchange.topic_id, exchange.subscription)
@@ -104,7 +103,7 @@ def _wants_avro(accept: bytes) -> bool:
 
 
 def _without_settle(asked: Take) -> Take:
-    """Return a take whose settle is done, and which does not begin anew again."""
+    """Return a take for the next try: without its settle, and without `anew`."""
     return Take(asked.member, asked.messages, asked.bytes_max, asked.lease_s, asked.sequence)
 
 
@@ -136,7 +135,7 @@ def _in_json(taken: Taken) -> bytes:
 
 
 async def settle(exchange: Exchange) -> None:
-    """Acknowledge, fail, release or extend what a member has."""
+    """Acknowledge, fail, release or extend messages of a member."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
     member, asked = json_takes.decode_settle(body)
@@ -165,7 +164,7 @@ async def open_messages(exchange: Exchange) -> None:
 
 
 async def seek(exchange: Exchange) -> None:
-    """Continue from another place."""
+    """Move a group to another place in its topic."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
     moved = await exchange.context.services.groups.seek(

@@ -1,8 +1,8 @@
 """Publish, store and roll back messages.
 
 A body is decoded on the event loop: the decoders hold the interpreter's lock, so a thread would
-gain nothing and cost a switch. One of many messages is decoded in steps, so that others have their
-turn.
+gain nothing and cost a switch. A body with many messages is decoded in steps, so that other tasks
+get their turn.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ STEPS_FROM_BYTES = 64 * 1024
 
 
 async def in_turns(steps: Generator[None, None, T]) -> T:
-    """Return what comes of steps, with a turn of the event loop between them."""
+    """Return the result of steps, with a turn of the event loop between them."""
     while True:
         try:
             next(steps)
@@ -50,7 +50,7 @@ async def in_turns(steps: Generator[None, None, T]) -> T:
 
 
 async def requested(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat | None]:
-    """Return what a publish or store asks, and the format it does so in; None is Arrow.
+    """Return the decoded request of a publish or store, and its format; None is Arrow.
 
     Arrow has no place for the write pointer: it is in the query.
     """
@@ -70,13 +70,13 @@ async def requested(exchange: Exchange, body: bytes) -> tuple[PublishRequest, Bo
 
 
 def _wanted(query: bytes) -> tuple[bool, bytes | None]:
-    """Return whether ids are wanted, and which entry must be the last. Raises `InvalidRequest`."""
+    """Return whether to answer ids, and which entry must be the last. Raises `InvalidRequest`."""
     values = values_of(query)
     return flag_of(values, "ids", default=False), if_last_of(values)
 
 
 async def publish(exchange: Exchange) -> None:
-    """Publish; answer with the ids if asked, and, in a transaction, with what a rollback takes."""
+    """Publish; answer with the ids if requested, and in a transaction with the rollback range."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     request, body_format = await requested(exchange, body)
@@ -103,7 +103,7 @@ async def publish(exchange: Exchange) -> None:
 
 
 async def publish_all(exchange: Exchange) -> None:
-    """Publish to several topics at once; answer with the transaction that this was."""
+    """Publish to several topics at once; answer with the transaction of the publish."""
     context = exchange.context
     body = await read_body(exchange)
     body_format = exchange.body_format()
@@ -146,7 +146,7 @@ async def store(exchange: Exchange) -> None:
 
 
 async def rollback(exchange: Exchange) -> None:
-    """Roll back what a publish answered."""
+    """Roll back the range that a publish answered."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     published = exchange.body_format().decode_range(body)

@@ -14,12 +14,12 @@ from api.http.protocol.head import MESSAGE_HEADER
 from api.http.query_parameters import flag_of, if_last_of, invalid, values_of
 from api.http.request_body import read_body
 from api.openapi.raw_schemas import PUBLISHED_IDS_CONTENT, RAW_CONTENT, RAW_QUERY
+from api.resources.carried import take_publish
 from api.resources.messages import (
     MESSAGE_ERRORS,
     SCHEMA_ERRORS,
     STEPS_FROM_BYTES,
     in_turns,
-    take_publish,
 )
 from api.resources.paths import TOPIC
 from tms.core.errors import InvalidRequest

@@ -1,7 +1,7 @@
 """Topics: create, replace their properties, trim, show, list, delete.
 
-Bodies are JSON. They need not say so, because CDAP's Java client does not. An empty body asks for
-the default properties, as it does there.
+Bodies are JSON, even without a Content-Type, because CDAP's Java client sends none. An empty body
+means the default properties, as in CDAP.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _LOOKED_AT_ONCE = 500
 
 
 async def _read_properties(exchange: Exchange) -> bytes:
-    """Return a body of properties, of six times their bytes at most: JSON may escape them all."""
+    """Return a body of properties; it may be six times their size, because of JSON's escapes."""
     exchange.check_json()
     return await read_body(exchange, 6 * exchange.context.limits.topic_properties_bytes_max)
 
@@ -73,7 +73,7 @@ async def update(exchange: Exchange) -> None:
 
 
 async def trim(exchange: Exchange) -> None:
-    """Let expire what is older than a time."""
+    """Trim a topic: expire its messages from before a time."""
     body = await read_body(exchange)
     exchange.check_only_json()
     before = decode(TrimBody, body).before

@@ -90,7 +90,7 @@ class RegionCleaner:
                 yield from self._obey(self._rules, is_on_demand=is_on_demand)
 
     def _obey(self, rules: TopicRules, *, is_on_demand: bool) -> Iterator[Step]:
-        """Apply the rules of all topics, whoever has the lease: no other process does so."""
+        """Apply the rules of all topics, even without the lease: no other process does so."""
         rules.begin_pass(is_on_demand=is_on_demand)
         for topic in self._work.topics.existing():
             try:

@@ -31,7 +31,7 @@ class TableServices:
         return self._invalid_list()
 
     def invert_published(self, write_pointers: Collection[int]) -> int:  # noqa: ARG002
-        """Return 0: this process has published nothing."""
+        """Return 0, because this process has published nothing."""
         return 0
 
     def forget_published(self, write_pointers: Collection[int]) -> None:
@@ -51,14 +51,14 @@ class TableServices:
         return len(rows)
 
     def truncate(self, write_pointers: Collection[int]) -> int:  # noqa: ARG002  a server does
-        """Return 0: the list is not changed here."""
+        """Return 0, because the list is not changed here."""
         return 0
 
     def keep_keys_from(self, floor_ms: int) -> None:
         """Do nothing: no row is deleted here."""
 
     def forget(self, topics: Collection[TopicMetadata]) -> Collection[TopicId]:  # noqa: ARG002
-        """Return none: no row of the Metadata table is deleted here."""
+        """Return nothing, because no row of the Metadata table is deleted here."""
         return ()
 
     def unchanging(self, read: Callable[[], T]) -> T:

@@ -66,7 +66,7 @@ class Gateway:
         own: int = 2,
         **options: Any,
     ) -> None:
-        """Use at most `size` connections of `pool`; None: of a new pool with these `options`.
+        """Use at most `size` connections of `pool`, by default a new one with these `options`.
 
         In a shared pool, `own` connections are always available: one to write, and one to read.
         `guard` is called before each call, when the connection is open; if it raises `Unavailable`,

@@ -64,7 +64,7 @@ class Created:
     splits: dict[str, list[bytes]]
     """The keys at which to split those that are in one region and should not be."""
     sharding: Sharding | None = None
-    """None: the store has no shards."""
+    """None if the store has no shards."""
 
     @property
     def regions(self) -> int:
@@ -80,7 +80,7 @@ def create_store_or_shards(
     sharding: Sharding | None,
     on_shard: OnShard,
 ) -> Created:
-    """Create what is missing of a store. `sharding` None: as it exists, or with one shard.
+    """Create the missing parts of a store; by default with the shards it has, or with one.
 
     Several shards are created at a time. Raises as `create`, and `StoreFormatUnknown` if a store
     with other shards exists there.

@@ -122,7 +122,7 @@ class Recorded:
     is_raised: bool
     """Whether the format is the present one."""
     shard: OneShard | None = None
-    """None: the store has no shards."""
+    """None if the store has no shards."""
 
 
 def format_row(

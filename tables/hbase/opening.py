@@ -26,7 +26,7 @@ from tms.core.values.shards import OneShard, Sharding
 
 ANY_SHARD: Final = "any"
 ExpectedShard: TypeAlias = OneShard | Literal["any"] | None
-"""The shard to open; `ANY_SHARD`: a whole store or any shard; None: a whole store."""
+"""The shard to open; `ANY_SHARD` means a whole store or any shard, None a whole store."""
 
 
 def open_store(

@@ -287,7 +287,7 @@ class HBaseStore:
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably.
+        """Put `value`, or delete if None, if the key has `expected`, or is absent if None; durably.
 
         It excludes other writes, because HBase has no such delete, and takes an empty value for
         none.
@@ -373,7 +373,7 @@ class HBaseStore:
             return
 
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:  # noqa: ARG002
-        """Return 0: the gateway does not say."""
+        """Return 0, because the gateway does not say."""
         with self._open():
             return 0
 

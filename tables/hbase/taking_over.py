@@ -48,7 +48,7 @@ class TakenOver(NamedTuple):
 
 
 def take_over(rows: StoreRows, wait: Callable[[float], object], token: int) -> TakenOver:
-    """Become the store's only server, under the token of a lease; 0: without one.
+    """Become the store's only server, under the token of a lease, or 0 without one.
 
     Raises as `HBaseStore.take_over` does.
     """

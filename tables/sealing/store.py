@@ -292,7 +292,7 @@ class SealedStore:
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
     ) -> bool:
-        """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably."""
+        """Put or delete `value` if the key has `expected`, durably, as `Store` says."""
         if table != METADATA:
             return self.beneath.compare_and_put(table, key, expected, value)
         if self._lease is not None and expected is not None:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -246,10 +247,14 @@ async def test_a_connection_that_is_cancelled_as_it_is_made_leaves_no_socket(
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_: addresses)
         way = Upstream(f"http://localhost:{port}")
+
+        def has_more_than(talks: int) -> bool:
+            return len(peer.talks) > talks
+
         for between in range(16):
             connected = len(peer.talks)
             asking = asyncio.ensure_future(ask(way))
-            await until(lambda connected=connected: len(peer.talks) > connected)
+            await until(partial(has_more_than, connected))
             await turns(between)
             asking.cancel()
             with suppress(asyncio.CancelledError):

@@ -82,7 +82,7 @@ class Registration:
         return is_new
 
     def report_reached(self, since_ms: int | None) -> None:
-        """Make the entry say since when this server reaches the store; None: it does not."""
+        """Publish in the entry since when this server reaches the store; None if it does not."""
         if self.instance.is_stopping:
             return
         self.instance = replace(self.instance, reaches_store_since_ms=since_ms)

@@ -137,7 +137,7 @@ class Lease:
     ) -> None:
         """Record that a renewal sent at `sent_s` was accepted, with that ceiling.
 
-        `suspensions` is their number when it was sent; None: the present number.
+        `suspensions` is their number when it was sent, by default the present number.
         """
         self._until_s = sent_s + self._lease_s
         self.keys_until_ms = max(self.keys_until_ms, keys_until_ms)

@@ -89,7 +89,7 @@ class Member:
         self._holding: Holding | None = None
         """The lease, while this server has it."""
         self._last: LeaseRecord | None = None
-        """The lease as last read, whoever has it, even if it was deleted since."""
+        """The lease as last read, of this or another server, even if it was deleted since."""
         self._sighting = Sighting(self._clock)
         self._free_from_s: float | None = None
         """Since when the lease is known to be free; None if it is not."""

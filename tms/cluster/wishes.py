@@ -28,7 +28,7 @@ async def wishes_of(store: MetadataStore) -> tuple[dict[int, int], int]:
 async def change_wishes(
     store: MetadataStore, changes: Mapping[int, int | None]
 ) -> Mapping[int, int]:
-    """Change the wishes of some shards (None: no wish). Return all wishes. Raises as above."""
+    """Change the wishes of some shards; None deletes one. Return all wishes. Raises as above."""
     while True:
         wishes, version = await wishes_of(store)
         for shard, instance in changes.items():

@@ -221,7 +221,7 @@ class TopicCache:
     """The newest entries of one topic's generation."""
 
     def __init__(self, budget: CacheBudget, floor: bytes) -> None:
-        """Start empty: `floor` is above every key in the table."""
+        """Start without entries; `floor` is above every key in the table."""
         self._budget = budget
         self.runs = RunCache(budget.runs)
         self._floor = floor

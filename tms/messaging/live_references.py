@@ -108,7 +108,7 @@ class LiveReferences:
             found = await self._search(state, unknown)
         for pointer in unknown:
             name = (state.prefix, pointer)
-            if name not in self._keys:  # it may have been recorded meanwhile
+            if name not in self._keys:  # it may have been recorded in the meantime
                 self._note(name, found.get(pointer))
 
     def _searched_from_ms(self, pointers: Collection[int]) -> int:

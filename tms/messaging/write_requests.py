@@ -2,7 +2,8 @@
 
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
 (`tms.core.services.group_commit.Write`). Writes under a transaction's write pointer are refused
-once the transaction accepts none: here too, because an earlier request of the flush may end it.
+once the transaction no longer accepts any: here too, because an earlier request of the flush may
+end it.
 
 The plain messages that one flush publishes to a topic are appended together, after everything else
 that the flush appends to it: many small publications cost little more than one.
@@ -136,9 +137,9 @@ class Writing:
     def check(self, write_pointer: int, caller: Caller = ANYBODY) -> int:
         """Return the earliest time, in ms, of entries under a pointer.
 
-        A search for a transaction's entries can begin there, whatever the clock did meanwhile.
-        Raises `TransactionNotInProgress` or `TransactionUnknown` if nothing may be written, and
-        `NotPermitted` if `caller` may not write, which only the first check needs.
+        A search for a transaction's entries can begin there, whatever the clock did in the
+        meantime. Raises `TransactionNotInProgress` or `TransactionUnknown` if nothing may be
+        written, and `NotPermitted` if `caller` may not write, which only the first check needs.
         """
         if self.transactions is None:
             return 0

@@ -46,7 +46,7 @@ class Following:
         hear: Callable[[Notification], bool] = always,
         happen: Callable[[SessionEvent], bool] = is_back,
     ) -> None:
-        """Prepare to follow changes at `path` and below (None: of no path); call `open` next.
+        """Prepare to follow changes at `path` and below, or of no path; call `open` next.
 
         `name` describes the task in the log. `hear` and `happen` decide which events wake it.
         """

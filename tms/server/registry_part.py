@@ -171,7 +171,7 @@ class RegistryPart:
         self._start_reading()
 
     def attach_to(self, url: str | None, boot: str = "") -> None:
-        """Reach the log at the server of a URL; None: no server for now.
+        """Reach the log at the server of a URL, or at no server for now if it is None.
 
         `boot` identifies its process; empty if unknown.
         """

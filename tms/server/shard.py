@@ -86,17 +86,17 @@ class Process(NamedTuple):
     may_block_loop: bool
     """Whether its event loop serves nothing else."""
     cache: CacheBudget | None = None
-    """The memory for recent messages that its shards share; None: each shard has its own."""
+    """The memory for recent messages that its shards share; None if each has its own."""
 
 
 class Upkeep(NamedTuple):
-    """The upkeep of a store needs this besides the services: its URL and settings."""
+    """What the upkeep of a store needs in addition to the services: its URL and settings."""
 
     url: str
     store: Store
     settings: Settings
     pool: Any = None
-    """The connections to HBase that shards share; None: each store has its own."""
+    """The connections to HBase that shards share; None if each store has its own."""
 
 
 Opened = tuple[StoreTables, Upkeep]

@@ -156,7 +156,7 @@ class ShardedServices:
         return [lag for shard in self.shards for lag in shard.lags()]
 
     async def room(self) -> None:
-        """Return None: shards share no folder."""
+        """Return None, because shards share no folder."""
 
     async def refresh_metrics(self) -> None:
         """Update the metrics that must be measured; takes a bounded time."""

@@ -238,7 +238,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     @property
     def own_hosts(self) -> list[str]:
-        """The names by which clients may call this server, besides those always allowed."""
+        """The names by which clients may call this server, in addition to those always allowed."""
         named = [name.strip() for name in self.allowed_hosts.split(",")]
         advertised = urlsplit(self.advertise).hostname or ""
         return [name for name in (self.host, advertised, *named) if name]

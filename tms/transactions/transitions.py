@@ -49,7 +49,7 @@ TRANSITIONS: dict[tuple[TransactionStatus, Event], TransactionStatus | None] = {
     # None of its entries remain, so it may be forgotten.
     (INVALID, Event.TRUNCATE): None,
 }
-"""From a status, by an event, to a status; None: the transaction is forgotten."""
+"""From a status, by an event, to a status; None if the transaction is forgotten then."""
 
 
 def check(transaction_id: int, status: TransactionStatus | None, event: Event) -> None:

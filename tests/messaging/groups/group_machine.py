@@ -334,7 +334,7 @@ class GroupMachine(RuleBasedStateMachine):
         """Be stopped for longer than any lease: none has ended when it goes on."""
         held = list(self.commands.state.deliveries)
         self.now_ms += 60_000
-        self.commands.begin_leases_anew(self.now_ms)
+        self.commands.restart_leases(self.now_ms)
         self.commands.end_leases(self.now_ms)
         assert list(self.commands.state.deliveries) == held
 
@@ -375,11 +375,11 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def one_holder_each_and_keys_in_order(self) -> None:
         state = self.commands.state
-        assert state.leased == sum(each.left for each in state.deliveries.values())
+        assert state.leased == sum(each.held_count for each in state.deliveries.values())
         assert state.leased == sum(state.held.values())
         for number, delivery in state.deliveries.items():
             ids = state.ids_of(number)
-            assert len(ids) == delivery.left > 0
+            assert len(ids) == delivery.held_count > 0
             assert len(delivery.taken) <= 2 * len(ids)
             assert all(state.open[each].delivery == number for each in ids)
         for key in state.keys.values():

@@ -85,7 +85,7 @@ def without_least_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_new_leases(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commands.GroupCommands, "begin_leases_anew", lambda *_: None)
+    patch.setattr(commands.GroupCommands, "restart_leases", lambda *_: None)
 
 
 def without_expiry(patch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def without_expiry(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_leaving(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commands.GroupCommands, "begin_anew", lambda *_: None)
+    patch.setattr(commands.GroupCommands, "release_all", lambda *_: None)
 
 
 def without_death(patch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def what_is_behind_a_failure_goes_back() -> None:
     first, *_ = story.read(0, 0, 1)
     number = story.lease(A, 3)
     assert story.end(A, Settle(nacks=[Nacks(number, [first])])) == []
-    assert story.commands.state.deliveries[number].left == 1
+    assert story.commands.state.deliveries[number].held_count == 1
     story.now_ms += 5_000
     story.lease(B, 2)
 
@@ -128,7 +128,7 @@ def who_begins_anew_gives_back_what_it_had() -> None:
     story = Story(Order.KEY)
     story.read(0, 0)
     story.lease(A, 2)
-    story.commands.begin_anew(A, story.now_ms)
+    story.commands.release_all(A, story.now_ms)
     story.lease(B, 2)
     assert not any(each.attempts for each in story.commands.state.open.values())
 
@@ -205,7 +205,7 @@ def an_extension_without_a_length_shortens_nothing() -> None:
     assert story.commands.state.leased == 1
 
 
-def leases_begin_anew_after_a_standstill() -> None:
+def leases_start_again_after_a_standstill() -> None:
     story = Story()
     story.read(0)
     story.lease(A, 1)
@@ -235,7 +235,7 @@ STORIES: dict[Callable[[], None], Callable[[pytest.MonkeyPatch], None]] = {
     a_late_ack_is_of_the_member_that_had_the_message_last: without_known_deliveries,
     a_lease_that_was_shortened_and_lengthened_ends_once: without_one_end,
     an_extension_without_a_length_shortens_nothing: without_least_end,
-    leases_begin_anew_after_a_standstill: without_new_leases,
+    leases_start_again_after_a_standstill: without_new_leases,
     what_has_expired_is_settled_but_for_what_somebody_has: without_expiry,
     the_last_attempt_is_the_last: without_death,
     no_more_die_than_may: without_death_rate,

@@ -37,7 +37,7 @@ def anyio_backend() -> Any:
     return VIRTUAL
 
 
-async def test_leases_begin_anew_after_a_standstill_and_end_by_themselves() -> None:
+async def test_leases_start_again_after_a_standstill_and_end_by_themselves() -> None:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     clock = GoingClock(loop)

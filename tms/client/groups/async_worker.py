@@ -144,7 +144,7 @@ class AsyncGroupWorker:
         self._stop.set()
 
     def stop_now(self) -> None:
-        """Have `run` end, and wait for nothing."""
+        """Make `run` end without waiting for work in progress."""
         self._stop.set()
         self._stop_now.set()
 

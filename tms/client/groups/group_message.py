@@ -102,7 +102,7 @@ class GroupMessage:
         self._bridge.call(self._taken.reject, reason)
 
     def take_away(self, reason: str) -> bool:
-        """Have it given again though the work on it goes on; return whether it was held.
+        """Fail it although its work continues; it is delivered again. Return whether it was held.
 
         A later ack raises `LeaseLost`, so that what the work does in a transaction is rolled back.
         """

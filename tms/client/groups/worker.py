@@ -100,7 +100,7 @@ class GroupWorker:
         return await working
 
     async def _take_away(self, message: AsyncGroupMessage) -> bool:
-        """Have a message given again, because its work takes too long; its thread goes on."""
+        """Fail a message whose work takes too long; its thread continues."""
         reason = self._limit.reason
         try:
             if not await message.take_away(reason):

@@ -142,7 +142,7 @@ class RemoteMessaging(Remote):
             raise InvalidRequest("empty_publish")
         [namespace] = {topic_id.namespace for topic_id in publications}
         topics = {topic_id.name: payloads for topic_id, payloads in publications.items()}
-        # Avro has no place for what is done besides.
+        # Avro has no place for the other work of a commit.
         body_format = format_of(*topics.values()) if request == NOTHING else JSON_BODIES
         body = body_format.encode_publish_all(PublishAllRequest(topics, owner, sequence, request))
         send = self._calls.once if sequence is None else self._calls.safely

@@ -1,1 +1,1 @@
-"""Groups: the messages of a topic that many members take and settle."""
+"""Groups: many members share the messages of a topic; each takes some and settles them."""

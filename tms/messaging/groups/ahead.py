@@ -1,7 +1,7 @@
-"""Messages that a group has read on and not given yet, in memory, so that small takes read nothing.
+"""Messages that a group has read but not delivered, in memory, so that small takes read nothing.
 
-At most a hundred or so messages and 256 KiB of each group, for a second: a message that compaction
-took away within that second may still be given. One that has expired, or was trimmed, is not.
+It keeps about a hundred messages and 256 KiB of each group, for a second. A message that compaction
+deleted within that second may still be delivered; one that has expired or was trimmed is not.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,8 +10,8 @@ from typing import Final
 from tms.core.values.message import ID_BYTES, MessageBlock
 
 READ_MIN: Final = 100
-"""So many messages are read on at a time. By key it must not be few, because messages may be of
-keys that somebody has."""
+"""At least this number of messages is read at a time. By key a few would not be enough, because
+some may have keys that are leased."""
 _BYTES_MAX: Final = 256 * 1024
 _AGE_MS_MAX: Final = 1_000
 
@@ -25,7 +25,7 @@ class ReadAhead:
         self._read_ms = 0
 
     def keep(self, blocks: Iterable[MessageBlock], now_ms: int) -> None:
-        """Keep what was read at `now_ms`, with what was kept of late."""
+        """Keep messages that were read at `now_ms`, with those kept within the last second."""
         if not self._blocks or now_ms - self._read_ms > _AGE_MS_MAX:
             self.forget()
             self._read_ms = now_ms
@@ -42,27 +42,27 @@ class ReadAhead:
                 start = end
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Forget all messages."""
         self._blocks = {}
         self._bytes = 0
 
     def give(
         self, ids: Sequence[bytes], oldest: bytes, now_ms: int, bytes_max: int
     ) -> tuple[Sequence[MessageBlock], int]:
-        """Return the first of `ids` that are kept, at most up to `bytes_max`, and how many.
+        """Remove and return the messages of the first `ids`, up to `bytes_max`; also their count.
 
-        They are kept no longer. Those below `oldest` are not live any more.
+        It stops at the first message that is not kept, or that is older than `oldest`: not live.
         """
         if not self._blocks or now_ms - self._read_ms > _AGE_MS_MAX:
             return (), 0
-        found: list[MessageBlock] = []
+        taken: list[MessageBlock] = []
         size = 0
-        for each in ids:
-            block = self._blocks.get(each)
-            if block is None or each < oldest or size >= bytes_max:
+        for message_id in ids:
+            block = self._blocks.get(message_id)
+            if block is None or message_id < oldest or size >= bytes_max:
                 break
-            del self._blocks[each]
-            found.append(block)
+            del self._blocks[message_id]
+            taken.append(block)
             size += len(block.items)
         self._bytes -= size
-        return [MessageBlock.joined(found)] if found[1:] else found, len(found)
+        return [MessageBlock.joined(taken)] if taken[1:] else taken, len(taken)

@@ -1,10 +1,10 @@
-"""How dying messages of a group become dead letters.
+"""Turns dying messages of a group into dead letters.
 
-1. A dead letter is written in the flush that settles its message, so each message has one at most,
-   also after a crash.
-2. What cannot be written, because the topic of dead letters is away, full, or does not take it,
-   waits. It is tried again, and `LoadedGroup.burial_error` says why; nothing is dropped.
-3. A group in which more messages would die than may is paused, durably.
+1. A dead letter is written in the flush that settles its message, so a message has at most one,
+   even after a crash.
+2. If the topic of dead letters is missing, is full or refuses them, dying messages wait. The write
+   is retried, and `LoadedGroup.burial_error` says why it fails; no message is dropped.
+3. A group is paused durably before more of its messages die than its settings allow.
 """
 
 import logging
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Burial(Carried):
-    """The end of messages whose dead letters are written in the same flush."""
+    """Settles messages whose dead letters are written in the same flush."""
 
     size_bytes = 200
 
@@ -45,18 +45,18 @@ class Burial(Carried):
         self._ids = ids
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
-        """Raise `CarryAgain` if one of them was acknowledged since."""
+        """Raise `CarryAgain` if one of the messages was acknowledged in the meantime."""
         self._group.check_current()
         if not self._group.commands.still_dying(self._ids):
             raise CarryAgain(reason="a dying message was acknowledged")
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Settle them; the row is added for the group."""
+        """Settle the messages; `LoadedGroups` adds the group's row."""
         self._group.commands.buried(self._ids, self._groups.time.now_ms())
         self._groups.edited(self._group)
 
     def on_durable(self) -> None:
-        """Let others have what their keys held back."""
+        """Wake the waiting takes: the keys of these messages are free."""
         self._group.ring()
 
 
@@ -73,7 +73,7 @@ class Burials:
         self._read = read
 
     async def attend(self, groups: LoadedGroups, group: LoadedGroup) -> None:
-        """Write what is dying, and pause the group if too much is; try again if that fails."""
+        """Bury dying messages, and pause the group if too many die; retry later after a failure."""
         commands = group.commands
         try:
             if commands.deaths.is_over:
@@ -129,7 +129,7 @@ class Burials:
             return
         if not commands.still_dying(bodies.ids):
             raise CarryAgain(reason="a dying message was acknowledged")
-        letters = [dead_letter(each, self._origin_of(group, each.id)) for each in messages]
+        letters = [dead_letter(message, self._origin_of(group, message.id)) for message in messages]
         topic_id = TopicId(group.state.topic.id.namespace, commands.settings.dead_letter)
         async with self._states.held((topic_id,)) as [state]:
             checked = check_takes_dead_letters(state.topic)
@@ -160,13 +160,13 @@ def publication(
     messages: Sequence[Message],
     checked: TopicMetadata | None = None,
 ) -> Publication:
-    """Return messages as a part of a joint write."""
-    bodies = framed([each.body() for each in messages])
+    """Return the part of a joint write that publishes messages."""
+    bodies = framed([message.body() for message in messages])
     return Publication(writing, state, bodies, None, sum(map(len, bodies)), checked=checked)
 
 
 def check_takes_dead_letters(topic: TopicMetadata) -> TopicMetadata:
-    """Return a topic. Raises `StoreUnavailable` if it may refuse or replace dead letters."""
+    """Return the topic. Raises `StoreUnavailable` if it could refuse or replace dead letters."""
     if topic.is_compact or SCHEMA_CHECK in topic.properties:
         raise StoreUnavailable(
             topic=str(topic.id),

@@ -1,4 +1,4 @@
-"""Checks of what members and those who look after groups ask for. Pure."""
+"""Checks the requests of members, and of the operators of groups. Pure."""
 
 from collections.abc import Sequence
 
@@ -25,25 +25,25 @@ def check_take(take: Take, wait_s: float) -> None:
     if wait_s < 0:
         raise InvalidRequest("invalid_wait", wait_s=wait_s)
     check_number("messages", take.messages, 1, TAKE_MESSAGES_MAX)
-    _check_given("lease_s", take.lease_s, 1, LEASE_S_MAX)
-    _check_given("bytes", take.bytes_max, 1, JSON_INTEGER_MAX)
-    _check_given("sequence", take.sequence, 0, JSON_INTEGER_MAX)
+    _check_optional("lease_s", take.lease_s, 1, LEASE_S_MAX)
+    _check_optional("bytes", take.bytes_max, 1, JSON_INTEGER_MAX)
+    _check_optional("sequence", take.sequence, 0, JSON_INTEGER_MAX)
 
 
 def check_settle(settle: Settle) -> None:
     """Raise `InvalidRequest` (invalid_group, invalid_message_id)."""
-    _check_given("lease_s", settle.lease_s, 1, LEASE_S_MAX)
+    _check_optional("lease_s", settle.lease_s, 1, LEASE_S_MAX)
     for nacks in settle.nacks:
         check_delay(nacks.delay_s)
     named: list[Acks | Nacks | Releases] = [*settle.acks, *settle.nacks, *settle.releases]
-    _check_ids([each.ids or () for each in named], SETTLED_IDS_MAX)
+    _check_ids([request.ids or () for request in named], SETTLED_IDS_MAX)
 
 
 def check_commit_acks(acks: Sequence[CommitAcks]) -> None:
     """Raise `InvalidRequest` (invalid_group, invalid_member, invalid_message_id)."""
-    for each in acks:
-        check_member(each.member)
-    _check_ids([each.ids for each in acks], OPEN_MAX)
+    for ack in acks:
+        check_member(ack.member)
+    _check_ids([ack.ids for ack in acks], OPEN_MAX)
 
 
 def check_ids(ids: Sequence[bytes], most: int = SETTLED_IDS_MAX) -> None:
@@ -60,6 +60,6 @@ def _check_ids(parts: Sequence[Sequence[bytes]], most: int) -> None:
             check_id(message_id)
 
 
-def _check_given(name: str, value: int | None, least: int, most: int) -> None:
+def _check_optional(name: str, value: int | None, least: int, most: int) -> None:
     if value is not None:
         check_number(name, value, least, most)

@@ -1,14 +1,15 @@
-"""The rules of a group: what its members may do, decided by its state.
+"""The commands of a group: what its members may do, decided by its state.
 
-Each command does its edits through `OpenMessages.apply` alone, and keeps them encoded until they
-are written as one row (`take_row`). Nothing here waits: a take is served by `reserve`, then the
-bodies are read, then `lease` follows.
+A command changes the state only through `OpenMessages.apply`, and keeps its edits encoded until
+they are written as one row (`take_row`). Nothing here waits. To serve a take, the caller calls
+`reserve`, reads the bodies, then calls `lease`.
 
-1. An ack counts as `acks` says, late ones too.
-2. A nack, a release and an extension need the lease.
-3. By key, if a message fails, those that are leased behind it go back, uncounted.
-4. A message whose last attempt failed, or that was rejected, is dying: it is not given any more,
-   and keeps its key, until it is written as a dead letter. An ack before that counts.
+1. Acks, even late ones, count by the rules of `acks`.
+2. A nack, a release or an extension counts only while the member holds the lease.
+3. By key, if a message fails, later messages of its key that are leased are released: no attempt of
+   theirs is counted.
+4. A message that was rejected, or whose last attempt failed, is dying. It is not delivered again,
+   and blocks its key, until it is written as a dead letter. An ack before that still counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,52 +58,52 @@ _DOUBLINGS_MAX = 32
 
 
 class GroupCommands:
-    """The commands of one group, and the edits that are not written yet."""
+    """The commands of one group, and its edits that are not written yet."""
 
     def __init__(
         self,
         state: OpenMessages,
         settings: GroupSettings,
         now_ms: int,
-        given: int = 0,
+        last_number: int = 0,
         counts: Tally | None = None,
     ) -> None:
-        """Go on with a state that was read at `now_ms`, and add to `counts`.
+        """Continue from a state that was read at `now_ms`, and add to `counts`.
 
-        No delivery gets a number up to `given`, which this process gave before, perhaps without
-        writing it.
+        New deliveries have numbers above `last_number`, which this process has used, perhaps
+        without writing it.
         """
         self.state = state
         self.settings = settings
-        self._first_number = max(now_ms * 1000, state.last_delivery + 1, given + 1)
-        """No delivery from now on has a smaller number."""
+        self._first_number = max(now_ms * 1000, state.last_delivery + 1, last_number + 1)
+        """The smallest number that a new delivery may have."""
         self._unwritten = UnwrittenTakes(state.through, state.last_delivery, self._first_number)
         self._edits: list[bytes] = []
         self.deaths = DeathRate()
         self.counts = Tally() if counts is None else counts
         self.pace = Pace()
-        self.told = 0
-        """How many ids the edits had since the last snapshot: so long they are to be read."""
+        self.edit_ids = 0
+        """How many ids the edits since the last snapshot have: reading them takes that long."""
 
     @property
     def has_edits(self) -> bool:
-        """Whether there is something to write."""
+        """Whether edits wait to be written."""
         return bool(self._edits)
 
     def take_row(self) -> bytes | None:
-        """Return the row of all edits that are not written yet; None if there are none."""
+        """Return the row of all edits that are not written yet, or None if there are none."""
         edits, self._edits = self._edits, []
         return encode_row(edits) if edits else None
 
     def _do(self, edit: Edit, now_ms: int) -> None:
         self.state.apply(edit, now_ms)
         self._edits.append(encode_edit(edit))
-        self.told += ids_in(edit)
+        self.edit_ids += ids_in(edit)
 
     # -- taking
 
     def repeated(self, member: Taker, sequence: int | None) -> int | None:
-        """Return the delivery that an earlier take with `sequence` got, if it still holds."""
+        """Return the delivery of an earlier take with `sequence`, if the member still holds it."""
         if sequence is None:
             return None
         for number in reversed(self.state.of_member.get(member, ())):
@@ -116,12 +117,12 @@ class GroupCommands:
                 return None
         return None
 
-    def begin_anew(self, member: Taker, now_ms: int) -> None:
-        """Release all that the member's name has."""
+    def release_all(self, member: Taker, now_ms: int) -> None:
+        """Release all messages that the member holds."""
         self._leave(member, now_ms)
 
     def room(self, member: Taker) -> int:
-        """Return how many messages more the member may have."""
+        """Return how many more messages the member may hold."""
         return max(0, self.settings.member_max - self.state.held.get(member, 0))
 
     def read(
@@ -131,27 +132,27 @@ class GroupCommands:
         digests: Sequence[bytes],
         now_ms: int,
     ) -> None:
-        """Open messages: all committed ones up to `through` have been read."""
+        """Open messages; all committed ones up to `through` have been read."""
         if ids or through != self.state.through:
             self._do(ReadEdit(through, ids, digests), now_ms)
 
     def reserve(self, limit: int, now_ms: int) -> Reservation:
-        """Return the next messages to give; `lease` or `give_up` must follow."""
+        """Reserve the next messages to deliver; `lease` or `give_up` must follow."""
         return Reservation(self.state.reserve(limit, now_ms), self.state.epoch)
 
     def joined(self, *parts: Reservation) -> Reservation:
-        """Return several reservations as one, without those that have ended."""
+        """Join reservations into one; those that have ended are left out."""
         epoch = self.state.epoch
         ids = sorted(each for part in parts if part.epoch == epoch for each in part.ids)
         return Reservation(ids, epoch)
 
     def give_up(self, reserved: Reservation) -> None:
-        """Let others have what was reserved."""
+        """End a reservation, so that other takes may get its messages."""
         if reserved.epoch == self.state.epoch:
             self.state.unreserve(reserved.ids)
 
     def still_open(self, reserved: Reservation) -> list[bytes]:
-        """Return what was reserved and has not been settled meanwhile."""
+        """Return the reserved messages that have not been settled in the meantime."""
         if reserved.epoch != self.state.epoch:
             return []
         return [each for each in reserved.ids if each in self.state.open]
@@ -166,7 +167,7 @@ class GroupCommands:
         sequence: int | None,
         now_ms: int,
     ) -> int:
-        """Lease `ids`, the first of those that are `still_open`, and return the delivery."""
+        """Lease `ids`, the first of those that are `still_open`; return the delivery's number."""
         assert ids, "a delivery has messages"
         number = self._next_number(now_ms)
         taken = TakenEdit(number, lease_ms, member.name, member.principal, sequence, ids)
@@ -179,14 +180,14 @@ class GroupCommands:
         return max(now_ms * 1000, self.state.last_delivery + 1, self._first_number)
 
     def gone(self, ids: Sequence[bytes], now_ms: int) -> None:
-        """Settle messages that cannot be read any more."""
+        """Settle messages that can no longer be read."""
         there = [each for each in ids if each in self.state.open]
         if there:
             self._do(SettledEdit(How.GONE, there), now_ms)
             self.counts.gone += len(there)
 
     def short_because(self, member: Taker) -> LimitedBy | None:
-        """Return why a take found less than it asked for in what is open."""
+        """Return why the open messages gave a take less than it asked for."""
         state = self.state
         if self.settings.paused:
             return LimitedBy.PAUSED
@@ -200,10 +201,10 @@ class GroupCommands:
             return LimitedBy.KEYS
         return None
 
-    # -- an operator's hand
+    # -- interventions of operators
 
     def skip(self, ids: Iterable[bytes], now_ms: int) -> int:
-        """Settle open messages, whoever has them; return how many."""
+        """Settle open messages, even leased ones; return how many there were."""
         there = sorted(self.state.open.keys() & ids)
         if there:
             self._do(SettledEdit(How.SKIPPED, there), now_ms)
@@ -213,9 +214,9 @@ class GroupCommands:
     def take_back(
         self, ids: Iterable[bytes], member: str | None, now_ms: int, *, failed: bool
     ) -> int:
-        """Take leased messages, or all that members of a name have, back; return how many.
+        """Take leased messages, and all that members of a name hold, back; return how many.
 
-        If they `failed`, an attempt is counted.
+        An attempt is counted if they `failed`.
         """
         state = self.state
         leased = {each for each in state.open.keys() & ids if state.open[each].delivery}
@@ -232,7 +233,7 @@ class GroupCommands:
     # -- settling
 
     def settle(self, member: Taker, settle: Settle, now_ms: int) -> Settled:
-        """Acknowledge, fail, release, extend and leave, in this order, as far as it may be."""
+        """Acknowledge, fail, release, extend and leave, in this order; return the refusals too."""
         refused: list[RefusedMessage] = []
         acked = self._ack(member, settle.acks, refused, now_ms)
         for nacks in settle.nacks:
@@ -253,54 +254,54 @@ class GroupCommands:
         return Settled(acked, refused, lease_s)
 
     def refusals(self, acks: Iterable[CommitAcks], principal: str | None) -> list[RefusedMessage]:
-        """Return which acks of one commit cannot be done; `acknowledge` does them if none."""
+        """Return the acks of a commit that are refused; if there are none, call `acknowledge`."""
         refused: list[RefusedMessage] = []
         check = AckCheck(self.state, self._unwritten)
-        asked = [
+        named = [
             (each, ack.delivery, Taker(ack.member, principal)) for ack in acks for each in ack.ids
         ]
-        for each, number, member in sorted(asked):
-            is_twice = each == check.last
-            reason = Refusal.SETTLED if is_twice else check.refusal(each, number, member)
+        for message_id, number, member in sorted(named):
+            is_twice = message_id == check.last
+            reason = Refusal.SETTLED if is_twice else check.refusal(message_id, number, member)
             if reason is not None:
-                refused.append(RefusedMessage(number, each, reason))
+                refused.append(RefusedMessage(number, message_id, reason))
         self.counts.refused += len(refused)
         return refused
 
     def acknowledge(self, acks: Iterable[CommitAcks], now_ms: int) -> None:
-        """Settle messages of which none is refused."""
+        """Settle the messages of acks of which none is refused."""
         self._acked(sorted(each for ack in acks for each in ack.ids), now_ms)
 
     def _ack(
         self, member: Taker, acks: Sequence[Acks], refused: list[RefusedMessage], now_ms: int
     ) -> int:
         if len(acks) == 1 and acks[0].ids is None and self._has(member, acks[0].delivery):
-            # Nothing is in its way: by key, they are the first open ones of their keys.
+            # Nothing can refuse it: by key, these are the first open messages of their keys.
             ids = self.state.ids_of(acks[0].delivery)
             self._acked(ids, now_ms)
             return len(ids)
-        asked: list[tuple[bytes, int]] = []
+        named: list[tuple[bytes, int]] = []
         whole: set[int] = set()
         for ack in acks:
             if ack.ids is not None:
-                asked += [(each, ack.delivery) for each in ack.ids]
+                named += [(each, ack.delivery) for each in ack.ids]
             elif ack.delivery in whole:
                 continue
             elif not self._has(member, ack.delivery):
                 refused.append(RefusedMessage(ack.delivery, None, Refusal.LEASE_LOST))
             else:
                 whole.add(ack.delivery)
-                asked += [(each, ack.delivery) for each in self.state.ids_of(ack.delivery)]
+                named += [(each, ack.delivery) for each in self.state.ids_of(ack.delivery)]
         check = AckCheck(self.state, self._unwritten)
         ids = []
-        for each, number in sorted(asked):
-            if each == check.last:
+        for message_id, number in sorted(named):
+            if message_id == check.last:
                 continue
-            reason = check.refusal(each, number, member)
+            reason = check.refusal(message_id, number, member)
             if reason is not None:
-                refused.append(RefusedMessage(number, each, reason))
+                refused.append(RefusedMessage(number, message_id, reason))
             else:
-                ids.append(each)
+                ids.append(message_id)
         self._acked(ids, now_ms)
         return len(ids)
 
@@ -310,33 +311,33 @@ class GroupCommands:
             self.counts.ack(ids, now_ms)
 
     def _has(self, member: Taker, number: int) -> bool:
-        """Whether a delivery is a member's, and has messages."""
+        """Whether a delivery belongs to a member and still has messages."""
         delivery = self.state.deliveries.get(number)
         return delivery is not None and delivery.taker == member
 
     def _held(
-        self, member: Taker, asked: Nacks | Releases, refused: list[RefusedMessage]
+        self, member: Taker, request: Nacks | Releases, refused: list[RefusedMessage]
     ) -> list[bytes]:
-        """Return what the member has of what it names, ascending."""
-        number, state = asked.delivery, self.state
+        """Return the named messages that the member holds, ascending; refuse the others."""
+        number, state = request.delivery, self.state
         is_his = self._has(member, number)
-        if asked.ids is None:
+        if request.ids is None:
             if not is_his:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
                 return []
             return state.ids_of(number)
         held = []
-        for each in sorted(set(asked.ids)):
-            if is_his and state.has(number, each):
-                held.append(each)
+        for message_id in sorted(set(request.ids)):
+            if is_his and state.has(number, message_id):
+                held.append(message_id)
                 continue
-            is_settled = each not in state.open and state.was_read(each)
+            is_settled = message_id not in state.open and state.was_read(message_id)
             reason = Refusal.SETTLED if is_settled else Refusal.LEASE_LOST
-            refused.append(RefusedMessage(number, each, reason))
+            refused.append(RefusedMessage(number, message_id, reason))
         return held
 
     def _fail(self, ids: Sequence[bytes], why: Why, nacks: Nacks | None, now_ms: int) -> None:
-        """Count an attempt of messages that are leased, and give back what is behind them."""
+        """Count a failed attempt of leased messages; by key, release those leased after them."""
         failed, behind = self._behind(ids)
         self.counts.failed += len(failed)
         delay_s = None if nacks is None else nacks.delay_s
@@ -345,9 +346,9 @@ class GroupCommands:
             is_rejected = nacks is not None and nacks.dead
             failed = self._die(failed, why, reason, now_ms, is_rejected=is_rejected)
         waits: dict[int, list[bytes]] = {}
-        for each in failed:
-            wait_ms = self._back_off_ms(each) if delay_s is None else int(delay_s * 1000)
-            waits.setdefault(wait_ms, []).append(each)
+        for message_id in failed:
+            wait_ms = self._back_off_ms(message_id) if delay_s is None else int(delay_s * 1000)
+            waits.setdefault(wait_ms, []).append(message_id)
         for wait_ms, group in waits.items():
             not_before_ms = now_ms + wait_ms if wait_ms else 0
             self._do(FailedEdit(why, not_before_ms, group, reason), now_ms)
@@ -357,36 +358,36 @@ class GroupCommands:
     def _die(
         self, failed: Sequence[bytes], why: Why, reason: str, now_ms: int, *, is_rejected: bool
     ) -> list[bytes]:
-        """Let those die that have no attempt left; return the others.
+        """Let messages die that have no attempt left; return the others.
 
-        If more would die than may, the group is paused instead, and they get one more attempt.
+        If that exceeds the limit on deaths, it pauses the group, and they get one more attempt.
         """
         state, settings = self.state, self.settings
         dying: dict[Death, list[bytes]] = {}
-        left: list[bytes] = []
+        alive: list[bytes] = []
         disposition = Disposition.ATTEMPTS if why is Why.NACK else Disposition.UNACKNOWLEDGED
         disposition = Disposition.REJECTED if is_rejected else disposition
-        for each in failed:
-            opened = state.open[each]
+        for message_id in failed:
+            opened = state.open[message_id]
             is_last = 0 < settings.attempts_max <= opened.attempts + 1
             if not (is_rejected or is_last):
-                left.append(each)
+                alive.append(message_id)
             elif self.deaths.take(settings, now_ms):
                 member = "" if opened.last_taker is None else opened.last_taker.name
-                dying.setdefault(Death(disposition, now_ms, member, reason), []).append(each)
+                dying.setdefault(Death(disposition, now_ms, member, reason), []).append(message_id)
             else:
-                left.append(each)
+                alive.append(message_id)
                 self.settings = replace(settings, paused=True)
         for death, ids in dying.items():
             self._do(DyingEdit(death, ids), now_ms)
-        return left
+        return alive
 
     def still_dying(self, ids: Iterable[bytes]) -> bool:
-        """Return whether messages wait to be written as dead letters."""
+        """Return whether all these messages still wait to be written as dead letters."""
         return all(each in self.state.dying for each in ids)
 
     def buried(self, ids: Sequence[bytes], now_ms: int) -> None:
-        """Settle messages that are written as dead letters in this flush."""
+        """Settle messages whose dead letters are written in this flush."""
         self._do(SettledEdit(How.DEAD, sorted(ids)), now_ms)
         self.counts.dead += len(ids)
 
@@ -397,9 +398,9 @@ class GroupCommands:
         messages: Mapping[bytes, bytes],
         now_ms: int,
     ) -> int:
-        """Deal with dead letters, and give `messages` again, each with the digest of its key.
+        """Mark dead letters as handled, and reopen `messages`, each with the digest of its key.
 
-        Those that are open, or not read yet, are given anyway. Return how many were opened.
+        Messages that are open or not read yet need no reopening. Return how many were reopened.
         """
         state = self.state
         ids = sorted(each for each in messages if each not in state.open and state.was_read(each))
@@ -416,31 +417,31 @@ class GroupCommands:
         return len(ids)
 
     def _behind(self, ids: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-        """Return which of `ids` fail, and which messages go back: by key, those behind them."""
+        """Return which of `ids` fail, and which messages are released: by key, those after them."""
         state = self.state
         if not state.by_key:
             return list(ids), []
         first: dict[bytes, bytes] = {}
-        for each in ids:
-            digest = state.open[each].digest
+        for message_id in ids:
+            digest = state.open[message_id].digest
             assert digest is not None
-            first.setdefault(digest, each)
+            first.setdefault(digest, message_id)
         behind: list[bytes] = []
         for digest, failed in first.items():
-            for each in state.keys[digest].open:
-                if each > failed:
-                    if not state.open[each].delivery:
+            for message_id in state.keys[digest].open:
+                if message_id > failed:
+                    if not state.open[message_id].delivery:
                         break  # those that are leased are the first ones of their key
-                    behind.append(each)
+                    behind.append(message_id)
         return sorted(first.values()), sorted(behind)
 
-    def _back_off_ms(self, each: bytes) -> int:
+    def _back_off_ms(self, message_id: bytes) -> int:
         settings = self.settings
-        doublings = min(self.state.open[each].attempts, _DOUBLINGS_MAX)
+        doublings = min(self.state.open[message_id].attempts, _DOUBLINGS_MAX)
         return min(settings.retry_s << doublings, settings.retry_s_max) * 1000
 
     def _release(self, ids: Sequence[bytes], now_ms: int) -> None:
-        """Give messages back, and by key what is leased behind them."""
+        """Release messages, and by key those that are leased after them."""
         if ids:
             first, behind = self._behind(ids)
             self._do(ReleasedEdit(sorted({*first, *behind, *ids})), now_ms)
@@ -448,7 +449,7 @@ class GroupCommands:
     def _extend(
         self, member: Taker, settle: Settle, refused: list[RefusedMessage], now_ms: int
     ) -> None:
-        """Extend leases. Without a length of its own, an extension shortens none."""
+        """Extend leases. An extension without a length of its own never shortens a lease."""
         assert settle.extend is not None
         state, lease_s = self.state, settle.lease_s
         end_ms = now_ms + (self.settings.lease_s if lease_s is None else lease_s) * MS_PER_S
@@ -463,36 +464,36 @@ class GroupCommands:
         numbers = self.state.of_member.get(member, ())
         self._release([each for number in numbers for each in self.state.ids_of(number)], now_ms)
 
-    # -- time, and places
+    # -- leases, expiry, seeks
 
     def end_leases(self, now_ms: int) -> bool:
-        """Fail what is leased by deliveries whose leases have ended; return whether any has."""
+        """Fail the messages whose leases have ended; return whether there were any."""
         has_any = False
         while (number := self.state.next_ended(now_ms)) is not None:
             has_any = True
             self._fail(self.state.ids_of(number), Why.LEASE_ENDED, None, now_ms)
         return has_any
 
-    def begin_leases_anew(self, now_ms: int) -> None:
-        """Let each lease run for its whole length from now on, as after a restart."""
+    def restart_leases(self, now_ms: int) -> None:
+        """Start each lease again with its whole length, as after a restart."""
         for number, delivery in self.state.deliveries.items():
             self.state.extend(number, max(delivery.end_ms, now_ms + delivery.lease_ms))
 
     def expire(self, oldest: bytes, limit: int, now_ms: int) -> bool:
-        """Settle at most `limit` messages below the id `oldest`, which are not live any more.
+        """Settle up to `limit` messages with ids below `oldest`, which are no longer live.
 
-        Those that somebody has, or is about to get, stay. Return whether there were any.
+        Leased and reserved messages stay open. Return whether any were settled.
         """
         ids: list[bytes] = []
-        for each, opened in self.state.open.items():
-            if each >= oldest or len(ids) == limit:
+        for message_id, opened in self.state.open.items():
+            if message_id >= oldest or len(ids) == limit:
                 break
             if not (opened.delivery or opened.is_reserved):
-                ids.append(each)
+                ids.append(message_id)
         self.gone(ids, now_ms)
         return bool(ids)
 
     def seek(self, through: bytes | None, now_ms: int) -> None:
-        """Drop all that is open, and read on behind `through`."""
-        # Each seek has a floor of its own, by which a reservation from before is known.
+        """Forget all open messages, and continue reading after `through`."""
+        # Each seek has a floor of its own, which distinguishes reads that began before it.
         self._do(SoughtEdit(through, self._next_number(now_ms)), now_ms)

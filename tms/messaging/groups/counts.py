@@ -1,8 +1,7 @@
 """Counts of what members do with the messages of groups, for Prometheus and the group itself.
 
-Plain numbers, one group's at hand where its commands are. At most `series_max` groups, those used
-first, keep theirs while they leave memory and come back, and have series of their own. The rest is
-counted together, as in `tms.messaging.traffic`.
+At most `series_max` groups, those used first, have series of their own, and keep their counts while
+they are not in memory. All others are counted together, as in `tms.messaging.traffic`.
 
 Used from the event loop's thread alone.
 """
@@ -29,7 +28,7 @@ _Name = tuple[TopicId, str]
 
 
 class Tally:
-    """The numbers of one group."""
+    """The counts of one group."""
 
     __slots__ = (*COUNTED, "ack_seconds")
 
@@ -37,7 +36,7 @@ class Tally:
         self.taken = self.retried = self.acked = self.failed = self.dead = 0
         self.gone = self.skipped = self.refused = self.limited = 0
         self.ack_seconds = Histogram(_SECONDS)
-        """The times from publish to ack."""
+        """The seconds from publish to ack."""
 
     def ack(self, ids: Sequence[bytes], now_ms: int) -> None:
         """Count acknowledged messages, whose ids ascend.
@@ -60,42 +59,43 @@ class Tally:
             end = first
 
     def add(self, other: "Tally") -> None:
-        """Add the numbers of another."""
+        """Add another group's counts."""
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.ack_seconds.add(other.ack_seconds)
 
     def shown(self) -> GroupCounts:
-        """Return the numbers as they are now."""
+        """Return the present counts."""
         return GroupCounts(*(getattr(self, name) for name in COUNTED))
 
 
 class CountsByGroup:
-    """The numbers of all groups of one store."""
+    """The counts of all groups of one store."""
 
     def __init__(self, series_max: int) -> None:
-        """Give at most `series_max` groups numbers of their own."""
+        """Keep counts of their own for at most `series_max` groups."""
         self._series_max = series_max
         self._groups: dict[_Name, tuple[int, Tally]] = {}
-        """With the version by which a group of the name was created."""
+        """The counts of each group, with the version that created it."""
         self._in_memory: set[Tally] = set()
-        """Those of the rest whose groups are in memory."""
+        """The counts of other groups that are in memory."""
         self._rest = Tally()
+        """The counts of other groups that have left memory."""
 
     def begin(self, topic_id: TopicId, name: str, created: int) -> Tally:
-        """Return what a group that comes into memory adds to."""
-        known = self._groups.get((topic_id, name))
-        if known is not None and known[0] == created:
-            return known[1]
+        """Return the counts of a group that is being loaded; the group adds to them."""
+        kept = self._groups.get((topic_id, name))
+        if kept is not None and kept[0] == created:
+            return kept[1]
         counts = Tally()
-        if known is not None or len(self._groups) < self._series_max:
+        if kept is not None or len(self._groups) < self._series_max:
             self._groups[topic_id, name] = created, counts
         else:
             self._in_memory.add(counts)
         return counts
 
     def end(self, counts: Tally) -> None:
-        """Keep what a group has counted that leaves memory."""
+        """Keep the counts of a group that leaves memory."""
         if counts in self._in_memory:
             self._in_memory.remove(counts)
             self._rest.add(counts)
@@ -105,15 +105,15 @@ class CountsByGroup:
         self._groups.pop((topic_id, name), None)
 
     def keep(self, names: Collection[_Name]) -> None:
-        """Forget the groups that are not among `names`: they are deleted."""
+        """Forget the groups that are not in `names`: they were deleted."""
         for name in self._groups.keys() - names:
             del self._groups[name]
 
     def collect(self) -> Iterator[Metric]:
-        """Give the numbers as they are now."""
+        """Yield the present counts."""
         rest = Tally()
-        for each in (self._rest, *self._in_memory):
-            rest.add(each)
+        for counts in (self._rest, *self._in_memory):
+            rest.add(counts)
         series = [((t.namespace, t.name, name), e) for (t, name), (_, e) in self._groups.items()]
         series.append(((OTHER, OTHER, OTHER), rest))
         for number, help_text in COUNTED.items():

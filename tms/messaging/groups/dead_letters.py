@@ -1,8 +1,8 @@
-"""The dead letters of a group: their topic, and what is done with those that are there.
+"""The dead letters of a group: creates their topic, and lists, redrives and drops them.
 
-A dead letter stays in its topic until that expires. The group knows which it has dealt with: all up
-to an id (`OpenMessages.redriven`), and some later ones. So a dead letter is redriven or dropped
-once, and those of other groups in the same topic are passed over.
+A dead letter stays in its topic until it expires there. The group records which ones are *handled*,
+that is redriven or dropped: all up to an id (`OpenMessages.redriven`), and some later ones. So a
+dead letter is handled once. Dead letters of other groups in the same topic are ignored.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -37,7 +37,7 @@ _PAGE: Final = 100
 
 
 class Handling(Carried):
-    """Dead letters that are dealt with, and the messages of theirs that are given again."""
+    """Marks dead letters as handled, and reopens messages of theirs."""
 
     size_bytes = 200
 
@@ -56,31 +56,31 @@ class Handling(Carried):
         self._messages = messages
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
-        """Raise `CarryAgain` if somebody else has dealt with one of them."""
+        """Raise `CarryAgain` if another request has handled one of them."""
         self._group.check_current()
         if any(map(self._group.commands.state.is_handled, self._letters)):
-            raise CarryAgain(reason="a dead letter was dealt with")
+            raise CarryAgain(reason="a dead letter was handled by another request")
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Do it; the row is added for the group."""
+        """Apply the change; `LoadedGroups` adds the group's row."""
         now_ms, commands = self._groups.time.now_ms(), self._group.commands
         redriven = max(filter(None, (self._redriven, commands.state.redriven)), default=None)
         commands.reopen(redriven, self._letters, self._messages, now_ms)
         self._groups.edited(self._group)
 
     def on_durable(self) -> None:
-        """Let others have what is given again."""
+        """Wake the waiting takes: messages were reopened."""
         self._group.ring()
 
 
 class _Scan(NamedTuple):
-    """Dead letters of one group, as they were read."""
+    """Dead letters of one group, read from their topic."""
 
     letters: Sequence[DeadLetter]
     last: bytes | None
-    """How far the topic was read."""
+    """The last id that was read."""
     is_over: bool
-    """Whether that is its end."""
+    """Whether the end of the topic was reached."""
 
 
 class DeadLetterService:
@@ -105,7 +105,7 @@ class DeadLetterService:
     # -- their topic
 
     async def prepared(self, topic_id: TopicId, settings: GroupSettings) -> GroupSettings:
-        """Return settings with the topic of dead letters, which is there.
+        """Return settings with their topic of dead letters, which is created if none is named.
 
         Raises `InvalidRequest` (invalid_group), `TopicNotFound`.
         """
@@ -123,16 +123,19 @@ class DeadLetterService:
         return settings
 
     async def _check_chain(self, topic_id: TopicId, dead: TopicId) -> None:
-        """Raise `InvalidRequest` if dead letters would come back to their topic."""
+        """Raise `InvalidRequest` if dead letters would return to the group's own topic."""
         next_ones, seen = [dead], {dead}
         while next_ones and topic_id not in seen and len(seen) <= _CHAIN_MAX:
             with suppress(TopicNotFound):
                 async with self._subscriptions.held((next_ones.pop(),)) as [positions]:
-                    for each in positions.durable.values():
-                        if isinstance(each, SharedSubscription) and each.settings.dead_letter:
-                            found = TopicId(dead.namespace, each.settings.dead_letter)
-                            next_ones += [found] if found not in seen else []
-                            seen.add(found)
+                    for position in positions.durable.values():
+                        if (
+                            isinstance(position, SharedSubscription)
+                            and position.settings.dead_letter
+                        ):
+                            following = TopicId(dead.namespace, position.settings.dead_letter)
+                            next_ones += [following] if following not in seen else []
+                            seen.add(following)
         if topic_id in seen:
             raise InvalidRequest(
                 "invalid_group",
@@ -140,10 +143,10 @@ class DeadLetterService:
                 reason=f"its messages would come back to {topic_id.name}",
             )
 
-    # -- those that are there
+    # -- list, redrive, drop
 
     async def listed(self, group: LoadedGroup, after: bytes | None, limit: int) -> DeadLetters:
-        """Return dead letters that are not dealt with, behind the id `after`."""
+        """Return unhandled dead letters after the id `after`."""
         if not group.commands.settings.dead_letter:
             return DeadLetters((), None)
         scan = await self._scan(group, after, limit)
@@ -152,27 +155,27 @@ class DeadLetterService:
     async def redrive(
         self, group: LoadedGroup, ids: Sequence[bytes] | None, limit: int, *, publish: bool
     ) -> Redriven:
-        """Give messages again, or publish them anew; those of `ids`, or the first `limit`."""
+        """Reopen the messages of `ids`, or of the first `limit`; or publish them again."""
         count, expired = 0, []
         async for letters in self._in_parts(group, ids, limit):
             if publish:
                 count += await self._handle(group, letters, {}, publishes=True)
                 continue
             messages = await self._messages_of(group, letters)
-            expired += [each.id for each in letters if each.origin.id not in messages]
-            there = [each for each in letters if each.origin.id in messages]
+            expired += [letter.id for letter in letters if letter.origin.id not in messages]
+            there = [letter for letter in letters if letter.origin.id in messages]
             count += await self._handle(group, there, messages)
         return Redriven(count, expired)
 
     async def drop(self, group: LoadedGroup, ids: Sequence[bytes]) -> int:
-        """Deal with dead letters by doing nothing; return how many there were."""
+        """Mark dead letters as handled and do nothing else; return how many there were."""
         parts = self._in_parts(group, ids, len(ids))
         return sum([await self._handle(group, letters, {}) async for letters in parts])
 
     async def _in_parts(
         self, group: LoadedGroup, ids: Sequence[bytes] | None, limit: int
     ) -> AsyncIterator[Sequence[DeadLetter]]:
-        """Give the dead letters with `ids`, or the first `limit`, in parts of bounded size."""
+        """Yield the dead letters with `ids`, or the first `limit`, in parts of bounded size."""
         if ids is None:
             yield (await self._scan(group, None, limit)).letters
             return
@@ -181,21 +184,23 @@ class DeadLetterService:
             async with self._states.held((self._topic_of(group),)) as [state]:
                 bodies = await read_bodies(state, self._read, rest, _BYTES_MAX)
             rest = rest[len(bodies.ids) + len(bodies.gone) :]
-            messages = (each for block in bodies.blocks for each in block)
-            yield [found for each in messages if (found := _letter(group, each)) is not None]
+            messages = (message for block in bodies.blocks for message in block)
+            yield [
+                letter for message in messages if (letter := _letter(group, message)) is not None
+            ]
 
     async def _messages_of(
         self, group: LoadedGroup, letters: Sequence[DeadLetter]
     ) -> dict[bytes, bytes]:
-        """Return those of their messages that are still there, with the digests of their keys."""
-        found: dict[bytes, bytes] = {}
-        ids = sorted({each.origin.id for each in letters})
+        """Return the digests of their messages' keys, by id, of those that still exist."""
+        digests: dict[bytes, bytes] = {}
+        ids = sorted({letter.origin.id for letter in letters})
         while ids:
             bodies = await read_bodies(group.state, self._read, ids, _BYTES_MAX)
             for message in (message for block in bodies.blocks for message in block):
-                found[message.id] = digest_of(message)
+                digests[message.id] = digest_of(message)
             ids = ids[len(bodies.ids) + len(bodies.gone) :]
-        return found
+        return digests
 
     async def _handle(
         self,
@@ -205,10 +210,10 @@ class DeadLetterService:
         *,
         publishes: bool = False,
     ) -> int:
-        """Write that dead letters are dealt with; return how many were not before."""
+        """Record that dead letters are handled; return how many were not handled before."""
         state = group.commands.state
-        while letters := [each for each in letters if not state.is_handled(each.id)]:
-            ids = [each.id for each in letters]
+        while letters := [letter for letter in letters if not state.is_handled(letter.id)]:
+            ids = [letter.id for letter in letters]
             redriven = await self._dealt_with(group, frozenset(ids))
             later = [
                 each for each in state.handled.union(ids) if redriven is None or each > redriven
@@ -216,15 +221,15 @@ class DeadLetterService:
             if len(later) > _HANDLED_MAX:
                 raise InvalidRequest(
                     "invalid_group",
-                    reason=f"over {_HANDLED_MAX} dead letters would be dealt with behind older "
-                    "ones that are not: deal with those first",
+                    reason=f"over {_HANDLED_MAX} dead letters would be handled before older "
+                    "ones: redrive or drop those first",
                 )
-            origins = [each.origin.id for each in letters]
-            again = {each: messages[each] for each in origins if each in messages}
+            origins = [letter.origin.id for letter in letters]
+            again = {origin: messages[origin] for origin in origins if origin in messages}
             parts: list[Carried] = [Handling(group, self._groups, redriven, ids, again)]
             if publishes:
-                anew = [each.message for each in letters]
-                parts.insert(0, publication(self._writing, group.state, anew))
+                copies = [letter.message for letter in letters]
+                parts.insert(0, publication(self._writing, group.state, copies))
             try:
                 await self._writer.submit(JointWrite(parts))
             except CarryAgain:
@@ -234,7 +239,7 @@ class DeadLetterService:
         return 0
 
     async def _dealt_with(self, group: LoadedGroup, handled: Collection[bytes]) -> bytes | None:
-        """Return the id up to which all is dealt with, once `handled` is too."""
+        """Return the id up to which all are handled, once those in `handled` are."""
         scan = await self._scan(group, None, 1, handled)
         return id_before(scan.letters[0].id) if scan.letters else scan.last
 
@@ -245,26 +250,26 @@ class DeadLetterService:
         limit: int,
         handled: Collection[bytes] = (),
     ) -> _Scan:
-        """Read dead letters of a group that are not dealt with."""
+        """Read dead letters of a group that are neither handled nor in `handled`."""
         redriven = group.commands.state.redriven
         last = max(filter(None, (after, redriven)), default=None)
         position: bytes | None = FIRST_ID if last is None else id_after(last)
-        found: list[DeadLetter] = []
+        letters: list[DeadLetter] = []
         scanned = size = 0
         async with self._states.held((self._topic_of(group),)) as [state]:
             while position is not None and scanned < _SCANNED_MAX:
                 page = await self._read(state, Reading(position, _PAGE, Isolation.COMMITTED))
                 for message in (message for block in page.blocks for message in block):
-                    if len(found) == limit or size >= _BYTES_MAX:
-                        return _Scan(found, last, is_over=False)
+                    if len(letters) == limit or size >= _BYTES_MAX:
+                        return _Scan(letters, last, is_over=False)
                     scanned += 1
                     last = message.id
                     letter = None if message.id in handled else _letter(group, message)
                     if letter is not None:
-                        found.append(letter)
+                        letters.append(letter)
                         size += len(message.payload)
                 position = page.next_position
-        return _Scan(found, last, is_over=position is None)
+        return _Scan(letters, last, is_over=position is None)
 
     def _topic_of(self, group: LoadedGroup) -> TopicId:
         name = group.commands.settings.dead_letter
@@ -274,11 +279,11 @@ class DeadLetterService:
 
 
 def _letter(group: LoadedGroup, message: Message) -> DeadLetter | None:
-    """Return the dead letter of a group that a message is, if it is not dealt with."""
+    """Return a message as an unhandled dead letter of the group; None if it is not one."""
     if group.commands.state.is_handled(message.id):
         return None
     if published_ms(message.id) * MS_PER_S < group.created - MS_PER_S:
-        return None  # of a group that was deleted, and had the same name
+        return None  # it belongs to a deleted group of the same name
     letter = dead_letter_of(message)
     here = group.state.topic.id.name, group.name
     return letter if letter and (letter.origin.topic, letter.origin.group) == here else None

@@ -16,10 +16,10 @@ class DeathRate:
     def __init__(self) -> None:
         self._times_ms: deque[int] = deque()
         self.is_over = False
-        """Whether one was refused, and the group is to be paused for that."""
+        """Whether the limit was reached; the group must be paused."""
 
     def take(self, settings: GroupSettings, now_ms: int) -> bool:
-        """Count one more message; return False if it is one more than `dead_letters_max`."""
+        """Count one more message; return False if that would exceed `dead_letters_max`."""
         times = self._times_ms
         while times and times[0] <= now_ms - settings.dead_letters_per_s * MS_PER_S:
             times.popleft()
@@ -29,7 +29,7 @@ class DeathRate:
         times.append(now_ms)
         return True
 
-    def begin_anew(self) -> None:
-        """Count from now on: somebody has looked at the group, and resumed it."""
+    def reset(self) -> None:
+        """Forget the count: an operator has looked at the group and resumed it."""
         self._times_ms.clear()
         self.is_over = False

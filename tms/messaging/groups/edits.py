@@ -1,4 +1,4 @@
-"""Edits: what changed in a group, as values and as bytes.
+"""Edits: changes of a group's state, as values and as bytes.
 
     row       := version byte (1), crc32 uint32 over what follows, count number, edit*
     edit      := kind byte, length number, body
@@ -13,10 +13,10 @@
     death     := disposition byte (0 attempts, 1 rejected, 2 unacknowledged), int64 ms, member text,
                  reason text
     through   := 0x00, or 0x01 and an id of 20 bytes
-    digests   := 8 bytes each id: BLAKE2b of the key, else of the id; by key only
+    digests   := for each id 8 bytes: BLAKE2b of the key, or of the id without one; by key only
     [x]       := 0x00, or 0x01 and x; sequence is a number
 
-Numbers, texts and ids are those of `varints`. Big-endian. DO NOT CHANGE: on disk. Decoding gives
+Numbers, texts and ids are those of `varints`. Big-endian. DO NOT CHANGE: on disk. Decoding returns
 the edits that were encoded, or raises `StoreCorrupt`.
 """
 
@@ -36,7 +36,7 @@ _ROW_START_BYTES: Final = 5
 
 
 class _Kind:
-    """The kinds of edits; not an enum, which would cost time. DO NOT CHANGE: on disk."""
+    """The kinds of edits; not an enum, which would be slower. DO NOT CHANGE: on disk."""
 
     READ: Final = 1
     TAKEN: Final = 2
@@ -57,7 +57,7 @@ class How(IntEnum):
     SKIPPED = 2
     """An operator skipped it."""
     GONE = 3
-    """It expired, was trimmed, or a newer message took its place."""
+    """It expired, was trimmed, or was superseded."""
 
 
 class Why(IntEnum):
@@ -68,17 +68,17 @@ class Why(IntEnum):
 
 
 class ReadEdit(NamedTuple):
-    """Messages are open now: all committed ones up to `through` have been read."""
+    """Messages were opened: all committed ones up to `through` have been read."""
 
     through: bytes | None
     ids: Sequence[bytes]
-    """Ascending, above all before."""
+    """Ascending, and above all earlier ones."""
     digests: Sequence[bytes] = ()
-    """One for each id by key, else none."""
+    """One for each id if the order is by key, otherwise none."""
 
 
 class TakenEdit(NamedTuple):
-    """A member has messages."""
+    """Messages were leased to a member."""
 
     delivery: int
     lease_ms: int
@@ -89,7 +89,7 @@ class TakenEdit(NamedTuple):
 
 
 class SettledEdit(NamedTuple):
-    """Messages are done."""
+    """Messages were settled."""
 
     how: How
     ids: Sequence[bytes]
@@ -105,7 +105,7 @@ class FailedEdit(NamedTuple):
 
 
 class ReleasedEdit(NamedTuple):
-    """Messages were given back; no attempt is counted."""
+    """Messages were released; no attempt is counted."""
 
     ids: Sequence[bytes]
 
@@ -116,35 +116,35 @@ class Death(NamedTuple):
     disposition: Disposition
     at_ms: int
     member: str
-    """Who had it; empty if that is not known."""
+    """The name of the member that had it; empty if unknown."""
     reason: str
 
 
 class DyingEdit(NamedTuple):
-    """An attempt failed, and was the last one: the messages wait to be written as dead letters."""
+    """The last attempt failed: the messages wait to be written as dead letters."""
 
     death: Death
     ids: Sequence[bytes]
 
 
 class ReopenedEdit(NamedTuple):
-    """Dead letters are dealt with; those of their messages that are given again are open now."""
+    """Dead letters were handled, and some of their messages reopened."""
 
     redriven: bytes | None
-    """All dead letters up to this id are dealt with."""
+    """All dead letters up to this id are handled."""
     handled: Sequence[bytes]
-    """The ids of later ones that are, too."""
+    """The ids of later ones that are handled too."""
     ids: Sequence[bytes]
     """Messages of the topic, ascending. None of them is open."""
     digests: Sequence[bytes] = ()
 
 
 class SoughtEdit(NamedTuple):
-    """Nothing is open, and reading goes on behind `through`."""
+    """All open messages were forgotten; reading continues after `through`."""
 
     through: bytes | None
     floor: int
-    """Deliveries up to this number do not count any more."""
+    """Deliveries up to this number no longer count."""
 
 
 Edit = (
@@ -200,7 +200,7 @@ def encode_edit(edit: Edit) -> bytes:
 
 
 def encode_row(edits: Sequence[bytes]) -> bytes:
-    """Return the row of edits that are encoded."""
+    """Return the row of encoded edits."""
     body = number_bytes(len(edits)) + b"".join(edits)
     return bytes((ROW_VERSION,)) + crc32(body).to_bytes(4) + body
 
@@ -214,7 +214,7 @@ def decode_row(row: bytes, *, by_key: bool) -> list[Edit]:
 
 
 def checked(value: bytes) -> bytes:
-    """Return what follows version and checksum. Raises `ValueError` if they do not fit."""
+    """Return the body after version and checksum. Raises `ValueError` if they do not match."""
     body = value[_ROW_START_BYTES:]
     if value[0] != ROW_VERSION or crc32(body) != int.from_bytes(value[1:_ROW_START_BYTES]):
         raise ValueError
@@ -269,22 +269,22 @@ def _digests_of(reader: GroupReader, ids: Sequence[bytes], *, by_key: bool) -> S
 
 
 def death_bytes(death: Death) -> bytes:
-    """Return how a message died."""
+    """Encode a death."""
     start = bytes((death.disposition.stored,)) + death.at_ms.to_bytes(8)
     return start + text_bytes(death.member) + text_bytes(death.reason)
 
 
 def death_of(reader: GroupReader) -> Death:
-    """Return how a message died."""
+    """Decode a death."""
     disposition = Disposition.of_stored(reader.fixed(1)[0])
     return Death(disposition, reader.integer(8), reader.text(), reader.text())
 
 
 def through_bytes(through: bytes | None) -> bytes:
-    """Return how far a group has read."""
+    """Encode how far a group has read."""
     return b"\x00" if through is None else b"\x01" + through
 
 
 def through_of(reader: GroupReader) -> bytes | None:
-    """Return how far a group has read."""
+    """Decode how far a group has read."""
     return reader.fixed(ID_BYTES) if reader.flag() else None

@@ -1,7 +1,7 @@
-"""How a group gets messages: it reads on in its topic, and reads the bodies of what it gives.
+"""Reads a group's messages: the next ones of its topic, and the bodies of those it delivers.
 
-Both read as a committed reader does. So a group stops at a message whose transaction is in
-progress, and a body that is not there any more has expired, was trimmed, or was compacted away.
+Both reads return committed messages only. So a group stops at a message whose transaction is in
+progress. A body that no longer exists has expired, was trimmed, or was compacted away.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -26,11 +26,11 @@ from tms.messaging.loaded_topics import TopicState
 _SCATTERED = 4
 
 ReadPage = Callable[[TopicState, Reading], Awaitable[Page]]
-"""Reads what is committed."""
+"""Reads committed messages."""
 
 
 class Fed(NamedTuple):
-    """The messages that were read on."""
+    """The messages that `read_on` has opened, and what stopped it."""
 
     limited_by: LimitedBy | None
     stopped_at: int | None
@@ -39,53 +39,53 @@ class Fed(NamedTuple):
 
 
 class AtHand(NamedTuple):
-    """The messages that are to be given, as far as they are in memory."""
+    """Messages in memory, which need not be read again to be delivered."""
 
     fed: Fed | None
     oldest: bytes
-    """Messages below this id are not live, or may be deleted."""
+    """Messages below this id are no longer live, or may be deleted."""
     now_ms: int
 
 
 class Bodies(NamedTuple):
-    """The messages that are given, and those that are not there any more."""
+    """The messages that were read, and the ids of those that no longer exist."""
 
     blocks: Sequence[MessageBlock]
     ids: Sequence[bytes]
     gone: Sequence[bytes]
 
 
-async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, now_ms: int) -> Fed:
-    """Open about `wanted` more messages, at most `room`, and return what stopped that."""
+async def read_on(group: LoadedGroup, read: ReadPage, count: int, room: int, now_ms: int) -> Fed:
+    """Open about `count` more messages, at most `room`, and return what stopped that."""
     commands = group.commands
     state = commands.state
     blocks: list[MessageBlock] = []
     all_ids: list[bytes] = []
-    asked = wanted
+    remaining = count
     next_position: bytes | None = None
-    while wanted > 0:
-        left = min(room, commands.settings.open_max - len(state.open))
-        if left <= 0:
+    while remaining > 0:
+        free = min(room, commands.settings.open_max - len(state.open))
+        if free <= 0:
             is_own = len(state.open) >= commands.settings.open_max
             reason = LimitedBy.OPEN_MAX if is_own else LimitedBy.SERVER
             return Fed(reason, None, blocks, all_ids)
         through, floor = state.through, state.floor
         position = next_position or (FIRST_ID if through is None else id_after(through))
-        limit = min(max(wanted, READ_MIN), left)
+        limit = min(max(remaining, READ_MIN), free)
         page = await read(group.state, Reading(position, limit, Isolation.COMMITTED))
         group.check_current()
         if (state.through, state.floor) != (through, floor):
             next_position = None
-            continue  # it was moved meanwhile
+            continue  # the group was moved in the meantime
         ids, digests = _ids_of(page.blocks, by_key=state.by_key)
         keys = len(state.keys)
         commands.read(_through(page, ids, through), ids, digests, now_ms)
-        if state.by_key or len(ids) > asked:
+        if state.by_key or len(ids) > count:
             group.ahead.keep(page.blocks, now_ms)
         blocks += page.blocks
         all_ids += ids
         room -= len(ids)
-        wanted -= len(state.keys) - keys if state.by_key else len(ids)
+        remaining -= len(state.keys) - keys if state.by_key else len(ids)
         if page.stopped_at is not None:
             return Fed(LimitedBy.TRANSACTION, page.stopped_at, blocks, all_ids)
         next_position = page.next_position
@@ -95,10 +95,10 @@ async def read_on(group: LoadedGroup, read: ReadPage, wanted: int, room: int, no
 
 
 def _through(page: Page, ids: Sequence[bytes], through: bytes | None) -> bytes | None:
-    """Return the last id that was looked at.
+    """Return the last id that was read.
 
-    It never goes back: of messages that were stored, `id_before` gives the batch, and each of them
-    comes after that.
+    It never decreases: `id_before` may return the id of a reference, which is lower than the ids of
+    the messages that it publishes.
     """
     last = ids[-1] if ids else through
     if page.next_position is None:
@@ -110,7 +110,7 @@ def _through(page: Page, ids: Sequence[bytes], through: bytes | None) -> bytes |
 def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes], list[bytes]]:
     """Return the ids of messages, and by key the digests of their keys."""
     if not by_key:
-        return [each for block in blocks for each in block.ids()], []
+        return [message_id for block in blocks for message_id in block.ids()], []
     ids, digests = [], []
     for block in blocks:
         for message in block:
@@ -120,7 +120,7 @@ def _ids_of(blocks: Iterable[MessageBlock], *, by_key: bool) -> tuple[list[bytes
 
 
 def digest_of(message: Message) -> bytes:
-    """Return the digest of a message's key; one without is a key of its own."""
+    """Return the digest of a message's key; without one, its id counts as the key."""
     key = message.id if message.key is None else message.key
     return blake2b(key, digest_size=DIGEST_BYTES).digest()
 
@@ -128,34 +128,34 @@ def digest_of(message: Message) -> bytes:
 async def bodies_of(
     group: LoadedGroup, read: ReadPage, ids: Sequence[bytes], bytes_max: int, at_hand: AtHand
 ) -> Bodies:
-    """Return the messages with `ids`, the first of them up to `bytes_max`, at least one."""
+    """Return the messages with the first of `ids`, up to `bytes_max`, but at least one."""
     fed = at_hand.fed
     if fed is not None and fed.ids == ids and sum(len(b.items) for b in fed.blocks) <= bytes_max:
         return Bodies(fed.blocks, ids, ())
     ahead, count = group.ahead.give(ids, at_hand.oldest, at_hand.now_ms, bytes_max)
     if not count:
         return await read_bodies(group.state, read, ids, bytes_max)
-    left = bytes_max - sum(len(block.items) for block in ahead)
-    if count == len(ids) or left <= 0:
+    remaining = bytes_max - sum(len(block.items) for block in ahead)
+    if count == len(ids) or remaining <= 0:
         return Bodies(ahead, ids[:count], ())
-    rest = await read_bodies(group.state, read, ids[count:], left)
+    rest = await read_bodies(group.state, read, ids[count:], remaining)
     return Bodies([*ahead, *rest.blocks], [*ids[:count], *rest.ids], rest.gone)
 
 
 async def read_bodies(
     state: TopicState, read: ReadPage, ids: Sequence[bytes], bytes_max: int
 ) -> Bodies:
-    """Return the messages of a topic with `ids`, as `bodies_of`."""
+    """Read the messages of a topic with `ids`, as `bodies_of`."""
     last = id_after(ids[-1])
     blocks: list[MessageBlock] = []
-    found: list[bytes] = []
+    read_ids: list[bytes] = []
     gone: list[bytes] = []
     size = at = 0
     limit = len(ids)
-    while at < len(ids) and (size < bytes_max or not found):
+    while at < len(ids) and (size < bytes_max or not read_ids):
         reading = Reading(ids[at], min(limit, len(ids) - at), Isolation.COMMITTED, last)
         page = await read(state, reading)
-        given: list[Message] = []
+        matching: list[Message] = []
         seen = 0
         for message in (message for block in page.blocks for message in block):
             seen += 1
@@ -163,9 +163,9 @@ async def read_bodies(
                 gone.append(ids[at])
                 at += 1
             if at < len(ids) and ids[at] == message.id:
-                if (found or given) and size >= bytes_max:
+                if (read_ids or matching) and size >= bytes_max:
                     break
-                given.append(message)
+                matching.append(message)
                 size += len(message.payload)
                 at += 1
         else:
@@ -176,8 +176,14 @@ async def read_bodies(
                 while at < len(ids) and ids[at] < page.next_position:
                     gone.append(ids[at])
                     at += 1
-        # Where most of what is read is not wanted, little is read at a time.
-        limit = len(ids) if len(given) * 2 >= seen else _SCATTERED
-        blocks += page.blocks if len(given) == seen else [MessageBlock.of(given)] if given else []
-        found += [message.id for message in given]
-    return Bodies(blocks, found, gone)
+        # If most of a page was not asked for, the next one is small.
+        limit = len(ids) if len(matching) * 2 >= seen else _SCATTERED
+        blocks += (
+            page.blocks
+            if len(matching) == seen
+            else [MessageBlock.of(matching)]
+            if matching
+            else []
+        )
+        read_ids += [message.id for message in matching]
+    return Bodies(blocks, read_ids, gone)

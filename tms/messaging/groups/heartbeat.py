@@ -1,7 +1,7 @@
-"""Finds out that this process stood still: it was stopped, its machine slept, its loop was held up.
+"""Detects that this process stood still: it was stopped, its machine slept, its loop was blocked.
 
-What others sent meanwhile waits unread in its sockets, so whoever counts their silence must begin
-to count anew. Used from the event loop's thread alone.
+Requests that arrived in the meantime wait unread in its sockets. So code that measures how long
+others were silent must start to measure again. Used from the event loop's thread alone.
 """
 
 import asyncio
@@ -10,12 +10,12 @@ from typing import Final
 from tms.core.runtime.clock import Clock
 
 STOOD_STILL_MS: Final = 1_000
-"""A process that did nothing for so long stood still."""
+"""A pause of this length counts as a standstill."""
 _BEAT_S: Final = 0.25
 
 
 class Heartbeat:
-    """Beats while it is started; a beat that comes late shows a standstill."""
+    """A timer that beats regularly; a late beat reveals a standstill."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,22 +25,22 @@ class Heartbeat:
         self._stood_still = False
 
     def start(self) -> None:
-        """Begin to beat, if it does not yet."""
+        """Start to beat, unless it does already."""
         if self._timer is None:
             self._last_ms = self._clock.standstill_ms()
             self._timer = self._loop.call_later(_BEAT_S, self._beat)
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Stop beating."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def stood_still(self) -> bool:
-        """Return whether the process stood still since this was asked last."""
+        """Return whether the process stood still since the last call."""
         self._look()
-        found, self._stood_still = self._stood_still, False
-        return found
+        result, self._stood_still = self._stood_still, False
+        return result
 
     def _look(self) -> None:
         now_ms = self._clock.standstill_ms()

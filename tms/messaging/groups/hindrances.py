@@ -1,4 +1,4 @@
-"""Hindrances of a group's work: messages that fail again and again, a key, a bound. Pure."""
+"""Finds what hinders a group: messages that fail again and again, a key, a limit. Pure."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,9 +8,9 @@ from tms.core.values.lags import Hindrance
 from tms.messaging.groups.state import OpenMessages
 
 ATTEMPTS_MIN: Final = 10
-"""A message that failed so often fails again and again."""
+"""After this number of failed attempts, a message is reported."""
 _KEY_PART: Final = 2
-"""A key blocks others if this part of what may be open is its own."""
+"""A key is reported if it has one in this number of the messages that may be open."""
 
 
 def hindrances_of(
@@ -20,9 +20,9 @@ def hindrances_of(
     is_server_full: bool,
     burial_error: str = "",
 ) -> list[Hindrance]:
-    """Return what keeps a group from its work.
+    """Return what hinders a group.
 
-    That is the server, if its groups may open no more, and `burial_error`, for which dead letters
+    The server does if its groups may not open more messages, and `burial_error` if dead letters
     cannot be written.
     """
     return [
@@ -44,7 +44,7 @@ def _dead_letters(
         )
     if not (settings.paused and settings.dead_letter):
         return
-    failed = sum(1 for each in state.open.values() if each.attempts)
+    failed = sum(1 for opened in state.open.values() if opened.attempts)
     if failed:
         yield Hindrance(
             f"It is paused, and {failed} of its messages have failed. It pauses itself before more "
@@ -56,11 +56,11 @@ def _dead_letters(
 
 def _failing(state: OpenMessages) -> Iterator[Hindrance]:
     worst, attempts, count = None, 0, 0
-    for each, opened in state.open.items():
+    for message_id, opened in state.open.items():
         if opened.attempts >= ATTEMPTS_MIN:
             count += 1
             if opened.attempts > attempts:
-                worst, attempts = each, opened.attempts
+                worst, attempts = message_id, opened.attempts
     if worst is not None:
         reason = state.reasons.get(worst)
         because = f": {reason}" if reason else "."

@@ -1,8 +1,8 @@
-"""How far the groups of one store are behind their topics, for those who look after a server.
+"""Measures how far the groups of one store are behind their topics, for operators.
 
-A group that is not in memory is read from its table first. A look takes about `SECONDS_MAX`; a
-group whose turn does not come keeps its numbers, and comes first next time. One that has no numbers
-yet is glanced at: its oldest message is known, and that some are behind it.
+A group that is not in memory is loaded first. A refresh takes about `SECONDS_MAX`. Groups that it
+does not reach keep their numbers, and are first in the next one. A group without numbers gets a
+glance: it finds the oldest message, and that others follow.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ SECONDS_MAX = 0.5
 _Name = tuple[TopicId, str]
 
 
-class _Looked(NamedTuple):
+class _Measured(NamedTuple):
     stored: StoredPosition
     lag: Lag
     opened: int
@@ -37,17 +37,17 @@ class _Looked(NamedTuple):
 
 
 class GroupLags:
-    """The lags of groups, as they were last looked at."""
+    """The lags of groups at the last refresh."""
 
     def __init__(
         self, engine: StoreRuntime, subscriptions: SubscriptionLags, groups: LoadedGroups
     ) -> None:
-        """Look at the groups that the last look of `subscriptions` has found."""
+        """Measure the groups that `subscriptions` found at its last refresh."""
         self._clock = engine.clock
         self._subscriptions = subscriptions
         self._groups = groups
         self._open_max = engine.limits.groups_open_max
-        self._lags: dict[_Name, _Looked] = {}
+        self._lags: dict[_Name, _Measured] = {}
         self._turn = 0
         self._looking = asyncio.Lock()
 
@@ -56,52 +56,52 @@ class GroupLags:
         now_ms = self._clock.expiry_ms()
         return [
             replace(
-                reader_lag(each.stored.position, each.lag, now_ms),
-                messages=each.lag.messages + each.opened,
-                open=each.opened,
-                hindrances=each.hindrances,
+                reader_lag(measured.stored.position, measured.lag, now_ms),
+                messages=measured.lag.messages + measured.opened,
+                open=measured.opened,
+                hindrances=measured.hindrances,
             )
-            for each in self._lags.values()
+            for measured in self._lags.values()
         ]
 
     async def refresh(self) -> None:
-        """Look again, unless somebody does so now."""
+        """Measure again, unless a refresh is running."""
         if self._looking.locked():
             return
         async with self._looking:
-            found = {
-                (each.position.topic_id, each.position.name): each
-                for each in self._subscriptions.shared
+            rows = {
+                (row.position.topic_id, row.position.name): row
+                for row in self._subscriptions.shared
             }
-            self._groups.counts.keep(found.keys() | self._groups.names)
+            self._groups.counts.keep(rows.keys() | self._groups.names)
             self._lags = {
-                name: lag
-                for name, lag in self._lags.items()
-                if name in found and _created(found[name]) == _created(lag.stored)
+                name: measured
+                for name, measured in self._lags.items()
+                if name in rows and _created(rows[name]) == _created(measured.stored)
             }
             ends_ms = self._clock.steady_ms() + SECONDS_MAX * MS_PER_S
-            await self._glance(found, ends_ms - SECONDS_MAX * MS_PER_S / 2)
-            names = list(found)
+            await self._glance(rows, ends_ms - SECONDS_MAX * MS_PER_S / 2)
+            names = list(rows)
             self._turn %= max(1, len(names))
             for name in names[self._turn :] + names[: self._turn]:
                 if self._clock.steady_ms() > ends_ms:
                     return
-                with suppress(TmsError):  # it is gone meanwhile, or cannot be read now
-                    await self._look(name, found[name])
+                with suppress(TmsError):  # it was deleted in the meantime, or cannot be read now
+                    await self._look(name, rows[name])
                 self._turn += 1
 
-    async def _glance(self, found: Mapping[_Name, StoredPosition], ends_ms: float) -> None:
-        """Count a little of those that have no numbers yet, so that they are told of at all."""
-        for name in found.keys() - self._lags.keys():
+    async def _glance(self, rows: Mapping[_Name, StoredPosition], ends_ms: float) -> None:
+        """Count a little of groups that have no numbers yet, so that all are reported."""
+        for name in rows.keys() - self._lags.keys():
             if self._clock.steady_ms() > ends_ms:
                 return
             with suppress(TmsError):
-                await self._look(name, found[name], is_glance=True)
+                await self._look(name, rows[name], is_glance=True)
 
     async def _look(self, name: _Name, stored: StoredPosition, *, is_glance: bool = False) -> None:
         async with HeldGroup(self._groups, *name) as group:
             if group.created != _created(stored):
-                return  # it was made again since
+                return  # it was deleted, and created again
             self._groups.expire(group)
             state = group.commands.state
             opened = len(state.open)
@@ -121,10 +121,10 @@ class GroupLags:
         if oldest is not None:
             oldest_ms = published_ms(oldest)
             lag = replace(lag, first_ms=min(oldest_ms, lag.first_ms or oldest_ms))
-        self._lags[name] = _Looked(stored, lag, opened, hindrances)
+        self._lags[name] = _Measured(stored, lag, opened, hindrances)
 
 
 def _created(stored: StoredPosition) -> int:
-    """Return which life of a group a row is of."""
+    """Return the version that created a row's group."""
     assert isinstance(stored.position, SharedSubscription)
     return stored.position.created

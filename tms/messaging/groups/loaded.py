@@ -1,12 +1,12 @@
-"""The groups in use in memory, and how what they do becomes durable.
+"""Keeps the groups in use in memory, and makes their changes durable.
 
-1. A group is read from its table when it is first used, and stays while it is. While it is loaded
-   it holds its topic's state, so the topic's generation cannot change unseen.
-2. Its edits since the last flush are one row of the next one. If only takes have edits, a flush is
-   asked for soon. So nothing is settled on disk without what was read and taken before.
-3. After a flush that failed all groups are read anew, once the store takes writes.
-4. A snapshot is of a moment whose rows are in a flush. It is written by a thread, beside the
-   flushes, and then the rows below it are deleted.
+1. A group is read from its table when it is first used, and stays in memory while it is used. It
+   holds its topic's state, so it notices if the topic's generation changes.
+2. Its edits since the last flush are one row of the next flush; edits of takes alone request a
+   flush soon. So no settlement is on disk without the reads and takes before it.
+3. After a failed flush, all groups are read again, once the store accepts writes.
+4. A snapshot has the state after a row that is in a flush. A thread writes it, concurrently with
+   later flushes, and then deletes the rows before it.
 
 Used from the event loop's thread alone.
 """
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class HeldGroup:
-    """Gives a group, which stays in memory meanwhile. A generator would cost a take a tenth."""
+    """Keeps a group in memory while it is used. A generator would make takes a tenth slower."""
 
     __slots__ = ("_group", "_groups", "_place")
 
@@ -75,21 +75,21 @@ class HeldGroup:
 
 
 class _NoRows(Write):
-    """Asks for a flush."""
+    """Requests a flush."""
 
     size_bytes = 0
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add nothing: the group does."""
+        """Add nothing: the groups add their own rows."""
 
 
 class LoadedGroups(Participant):
-    """The groups in use. Takes part in each flush."""
+    """The groups in use; they take part in each flush."""
 
     def __init__(
         self, engine: StoreRuntime, subscriptions: SubscriptionService, attend: Attend
     ) -> None:
-        """Have the dying of a group attended by `attend`, one call of a group at a time."""
+        """Call `attend` for groups with dying messages, once at a time for each group."""
         self._attend = attend
         self._engine = engine
         self._subscriptions = subscriptions
@@ -99,15 +99,15 @@ class LoadedGroups(Participant):
         self._loading: dict[tuple[TopicId, str], asyncio.Task[LoadedGroup]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed: set[LoadedGroup] = set()
-        """Those with edits that are in no flush yet."""
+        """Groups with edits that are not in a flush yet."""
         self._is_reading = engine.access is StoreAccess.READ
         self._flush_s = _FLUSH_S if engine.tables.is_embedded else _FLUSH_S_ELSEWHERE
         self._flush_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._has_joined = False
-        self._given = 0
-        """The greatest number that a delivery of a group had which has left memory."""
+        self._last_number = 0
+        """The highest number of a delivery, among all groups that have left memory."""
         self._heartbeat = Heartbeat(engine.clock)
         self.time = SessionTime(engine.clock)
         self.counts = CountsByGroup(engine.limits.metric_series_max)
@@ -144,10 +144,10 @@ class LoadedGroups(Participant):
                 return await self._load(topic_id, name)
             if group.ending is None:
                 return group
-            await shared(group.ending)  # then it is gone, or is read anew
+            await shared(group.ending)  # then it is deleted, or read again
 
     def check_open(self) -> None:
-        """Raise `Stopping` if what is taken would not be written any more."""
+        """Raise `Stopping` if a take would no longer be written."""
         if self._is_closed:
             raise Stopping
 
@@ -185,13 +185,13 @@ class LoadedGroups(Participant):
             def read() -> tuple[GroupCommands, "StoredGroup"]:
                 stored = self._table.read(state.prefix, name, row.created)
                 messages = decode_snapshot(stored.snapshot, now_ms, by_key=by_key)
-                told = 0
+                edit_ids = 0
                 for edits in stored.rows:
                     for edit in decode_row(edits, by_key=by_key):
                         messages.apply(edit, now_ms)
-                        told += ids_in(edit)
-                commands = GroupCommands(messages, row.settings, now_ms, self._given, counts)
-                commands.told = told
+                        edit_ids += ids_in(edit)
+                commands = GroupCommands(messages, row.settings, now_ms, self._last_number, counts)
+                commands.edit_ids = edit_ids
                 log = stored.log
                 if not log.is_own:
                     log.put_snapshot(log.next_number, encode_snapshot(freeze(messages)))
@@ -215,18 +215,18 @@ class LoadedGroups(Participant):
         return group
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start work that ends with the groups."""
+        """Start a task that ends when the groups close."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def drop(self, group: LoadedGroup) -> None:
-        """Forget a group; who waits looks again."""
+        """Forget a group; waiting takes look it up again."""
         if group.is_dropped:
             return
         group.is_dropped = True
-        self._given = max(self._given, group.commands.state.last_delivery)
+        self._last_number = max(self._last_number, group.commands.state.last_delivery)
         place = (group.state.topic.id, group.name)
         if self._groups.get(place) is group:
             del self._groups[place]
@@ -248,14 +248,14 @@ class LoadedGroups(Participant):
             group.ending.set_result(None)
 
     def end(self, group: LoadedGroup) -> None:
-        """Have a group wait for the flush that deletes it; nothing more of it is written."""
+        """Mark a group as being deleted by a flush; write no more of its edits."""
         group.ending = self._loop.create_future()
         self._changed.discard(group)
 
     # -- edits
 
     def edited(self, group: LoadedGroup) -> None:
-        """Have a group's edits written with the next flush, which comes soon."""
+        """Schedule a group's edits for the next flush, and request one soon."""
         is_over = group.is_dropped or group.ending is not None
         if is_over or self._is_reading or not group.commands.has_edits:
             return
@@ -266,7 +266,7 @@ class LoadedGroups(Participant):
             self._flush_timer = self._loop.call_later(self._flush_s, self._flush_soon)
 
     def attend(self, group: LoadedGroup) -> None:
-        """Write dying messages, and pause a group in which too many die."""
+        """Start to write dying messages, or to pause a group in which too many die."""
         commands = group.commands
         is_needed = commands.state.dying or commands.deaths.is_over
         if not is_needed or self._is_reading or self._is_closed:
@@ -283,7 +283,7 @@ class LoadedGroups(Participant):
             group.burying = None
 
     def attend_later(self, group: LoadedGroup, delay_s: float) -> None:
-        """Try again after a while."""
+        """Call `attend` again after a delay."""
 
         def again() -> None:
             group.burial_timer = None
@@ -311,15 +311,15 @@ class LoadedGroups(Participant):
             is_due = (
                 group.rows >= _SNAPSHOT_ROWS
                 or group.row_bytes >= bytes_max
-                or group.commands.told >= max(_SNAPSHOT_IDS, 2 * len(group.commands.state.open))
+                or group.commands.edit_ids >= max(_SNAPSHOT_IDS, 2 * len(group.commands.state.open))
             )
             if is_due and group.snapshotting is None and group.frozen is None:
                 group.frozen = group.log.next_number, freeze(group.commands.state)
-                group.rows = group.row_bytes = group.commands.told = 0
+                group.rows = group.row_bytes = group.commands.edit_ids = 0
         self._changed.clear()
 
     def after_flush(self) -> None:
-        """Write the snapshots of what is durable now."""
+        """Write the snapshots whose rows have become durable."""
         for group in self._groups.values():
             if group.frozen is not None and group.snapshotting is None and not group.is_kept_still:
                 number, frozen = group.frozen
@@ -327,7 +327,7 @@ class LoadedGroups(Participant):
                 group.snapshotting = self.start(self._write_snapshot(group, number, frozen))
 
     def flush_failed(self) -> None:
-        """Take note that a write failed, which may have been done."""
+        """Drop all groups: a failed write may be in the store or not."""
         for group in self.loaded:
             self.drop(group)
 
@@ -348,7 +348,7 @@ class LoadedGroups(Participant):
     # -- time
 
     def arm(self, group: LoadedGroup) -> None:
-        """Look again when the next lease ends, or the next wait is over."""
+        """Set the timer for the next end of a lease or of a wait."""
         commands = group.commands
         at_ms = commands.pace.next_ms(commands.state.next_change_ms())
         if (
@@ -361,25 +361,22 @@ class LoadedGroups(Participant):
             group.timer.cancel()
         group.timer_ms = at_ms
         delay_s = max(0, at_ms - self.time.now_ms()) / 1000
-        group.timer = self._loop.call_later(delay_s, self._time_came, group)
+        group.timer = self._loop.call_later(delay_s, self._on_timer, group)
 
     def end_leases(self, group: LoadedGroup) -> None:
-        """Fail what is leased too long.
+        """Fail the messages whose leases have ended.
 
-        If this process stood still, no lease has ended by that: members could not be heard.
+        A standstill of this process ends no lease: it could not receive what members sent.
         """
         now_ms = self.time.now_ms()
         if self._heartbeat.stood_still():
-            for each in self._groups.values():
-                each.commands.begin_leases_anew(now_ms)
+            for loaded in self._groups.values():
+                loaded.commands.restart_leases(now_ms)
         if group.commands.end_leases(now_ms):
             self.edited(group)
 
     def expire(self, group: LoadedGroup) -> bool:
-        """Settle messages that have expired, or were trimmed; return whether there were any.
-
-        They may be many, so at most `_EXPIRED_MAX` are at a time.
-        """
+        """Settle up to `_EXPIRED_MAX` expired and trimmed messages; return whether any were."""
         oldest = first_id_at(group.state.topic.first_live_ms(self._engine.clock.expiry_ms()))
         has_any = group.commands.expire(oldest, _EXPIRED_MAX, self.time.now_ms())
         if has_any:
@@ -387,13 +384,13 @@ class LoadedGroups(Participant):
         return has_any
 
     async def expire_all(self, group: LoadedGroup) -> None:
-        """Settle all messages that have expired, or were trimmed."""
+        """Settle all expired and trimmed messages."""
         for _ in range(0, OPEN_MAX, _EXPIRED_MAX):
             if not self.expire(group):
                 return
             await asyncio.sleep(0)
 
-    def _time_came(self, group: LoadedGroup) -> None:
+    def _on_timer(self, group: LoadedGroup) -> None:
         group.timer = None
         try:
             self.end_leases(group)
@@ -415,7 +412,7 @@ class LoadedGroups(Participant):
             self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)
 
     def _drop_idle(self, idle_s: float) -> None:
-        """Forget groups that nobody has used for a while."""
+        """Forget groups that have not been used for `idle_s`."""
         before = monotonic() - idle_s
         for group in self.loaded:
             is_used = group.in_use or group.waiting or group.snapshotting or group.burial_timer
@@ -425,7 +422,7 @@ class LoadedGroups(Participant):
                 self.drop(group)
 
     async def close(self) -> None:
-        """Write what is not written yet, and forget all groups; the writer still works."""
+        """Write the remaining edits, and forget all groups; the writer must still be open."""
         self._is_closed = True
         if self._changed:
             with suppress(TmsError):

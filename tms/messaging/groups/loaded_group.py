@@ -1,9 +1,4 @@
-"""One group in memory, and the takes that wait for it.
-
-It is one life of a group: `check_current` refuses it once a deletion of it is in a flush, so that
-nothing is done to a group that ends, and none that was made again under its name is taken for it.
-Used from the event loop's thread alone.
-"""
+"""One group in memory, and the takes that wait for it. Used from the event loop's thread alone."""
 
 import asyncio
 from collections import deque
@@ -26,9 +21,9 @@ _SEEN_MAX: Final = 1_000
 
 
 class GroupLeftMemory(CarryAgain):
-    """The group is not to be used any more: look for it again. Nothing has changed.
+    """The object of a group is no longer current: look the group up again. Nothing has changed.
 
-    It never leaves this package, except to those that carry acks with a commit.
+    It leaves this package only through commits that carry acks.
     """
 
 
@@ -39,19 +34,19 @@ class WaitingTake:
         self.taker = taker
         self.take = take
         self.is_gone = False
-        """Whether nobody waits for it any more."""
+        """Whether its caller no longer waits."""
         self.served: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
-        """None: look again, the group was read anew."""
+        """The answer; None if the group was dropped and must be looked up again."""
         self.short = Taken()
-        """The answer if its time is over."""
+        """The answer after a timeout."""
 
 
 class LoadedGroup:
     """A group in memory, and the takes that wait for it.
 
-    It is one life of a group: `check_current` refuses it once a deletion of it is in a flush, so
-    that nothing is done to a group that ends, and none that was made again under its name is taken
-    for it.
+    The object is for one life of the group, from its creation to its deletion. Once the deletion is
+    in a flush, `check_current` refuses. So nothing changes a group that is being deleted, and a
+    later group of the same name is not mistaken for it.
     """
 
     def __init__(
@@ -62,7 +57,7 @@ class LoadedGroup:
         commands: GroupCommands,
         log: "StoreGroupLog",
     ) -> None:
-        """Be the group whose row in `positions` was `shared` when it was read."""
+        """Represent the group whose row in `positions` was `shared` when it was read."""
         self.state = state
         self._positions = positions
         self.name = shared.name
@@ -74,54 +69,54 @@ class LoadedGroup:
         self.waiting: deque[WaitingTake] = deque()
         self.ahead = ReadAhead()
         self.reading = asyncio.Lock()
-        """Held by who reads on."""
+        """Held while the next messages of the topic are read."""
         self.attendant: asyncio.Task[None] | None = None
-        """Serves the takes that wait."""
+        """Serves the waiting takes."""
         self.bell: asyncio.Future[None] | None = None
         self.is_dropped = False
         self.ending: asyncio.Future[None] | None = None
-        """Done when the flush is over that deletes the group; None: none does."""
+        """Done after the flush that deletes the group; None if it is not being deleted."""
         self.timer: asyncio.TimerHandle | None = None
         self.timer_ms = 0
         self.burying: asyncio.Task[None] | None = None
-        """Writes dead letters."""
+        """The task that writes dead letters."""
         self.burial_timer: asyncio.TimerHandle | None = None
         self.burial_error = ""
-        """Why dead letters cannot be written now; empty if they can."""
+        """Why the last dead letters could not be written; empty if they could."""
         self.rows = 0
-        """Rows, and bytes, since the last snapshot."""
+        """Rows since the last snapshot; `row_bytes` is their size."""
         self.row_bytes = 0
         self.snapshot_bytes = 0
         self.frozen: tuple[int, Frozen] | None = None
-        """A snapshot to write once the flush is durable, and its number."""
+        """A snapshot to write once the flush is durable, with its number."""
         self.snapshotting: asyncio.Task[None] | None = None
         self.is_kept_still = False
-        """Whether no snapshot may be begun, because it is about to be deleted."""
+        """Whether no snapshot may start, because the group is about to be deleted."""
         self.seen: dict[Taker, GroupMember] = {}
         self.repeatable: dict[tuple[Taker, int], asyncio.Future[None]] = {}
-        """The takes under way that have a sequence, each done when the next one may go on."""
+        """The running takes that have a sequence; each is done when a repeated one may continue."""
 
     @property
     def shared(self) -> SharedSubscription:
-        """Its durable row. Raises `GroupLeftMemory` where that is of another life."""
+        """Its durable row. Raises `GroupLeftMemory` if that row is of another life."""
         row = self._positions.durable.get(self.name)
         if not isinstance(row, SharedSubscription) or row.created != self.created:
             raise GroupLeftMemory
         return row
 
     def check_current(self) -> None:
-        """Raise `GroupLeftMemory`, `TopicNotFound` if it is not to be used any more."""
+        """Raise `GroupLeftMemory` or `TopicNotFound` if it is no longer current."""
         if self.is_dropped or self.ending is not None or self.state.stale:
             raise GroupLeftMemory
         self.state.check_current()
 
     def ring(self) -> None:
-        """Have those who wait look again."""
+        """Wake the waiting takes, so that they check again."""
         if self.bell is not None and not self.bell.done():
             self.bell.set_result(None)
 
     def saw(self, taker: Taker, now_ms: int) -> None:
-        """Take note that a member has asked."""
+        """Record a request of a member."""
         before = self.seen.pop(taker, None)
         since_ms = now_ms if before is None else before.since_ms
         self.seen[taker] = GroupMember(taker.name, taker.principal, 0, since_ms, now_ms)

@@ -1,4 +1,4 @@
-"""The parts of a group's state: a message that is open, a delivery, and a key. Plain data."""
+"""The parts of a group's state: open messages, deliveries and keys. Plain data."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -8,23 +8,23 @@ from tms.messaging.groups.edits import TakenEdit
 
 REASONS_MAX = 1_000
 NEVER_MS = (1 << 63) - 1
-"""The time before which a dying message is not given."""
+"""The time before which a dying message is not delivered."""
 
 
 class Taker(NamedTuple):
-    """A member: who takes and settles. Members of two principals are two, whatever their names."""
+    """A member. Equal names under two principals are two members."""
 
     name: str
     principal: str | None
 
 
 class Reservation(NamedTuple):
-    """Messages that are about to be given."""
+    """Messages that are about to be delivered."""
 
     ids: Sequence[bytes]
     """Ascending."""
     epoch: int
-    """If the group was moved or messages were reopened since, it is another."""
+    """The reservation has ended if the state has another epoch: by a seek, or a reopening."""
 
 
 class OpenEntry:
@@ -46,65 +46,65 @@ class OpenEntry:
         self.digest = digest
         """The digest of its key; None if the order is not by key."""
         self.attempts = 0
-        """How many attempts have failed."""
+        """The number of failed attempts."""
         self.ends = 0
-        """How many of them because a lease ended."""
+        """How many of them failed because a lease ended."""
         self.delivery = 0
-        """The number of the delivery that has it; 0 if nobody has it."""
+        """The number of the delivery that has it; 0 if it is not leased."""
         self.last_delivery = 0
-        """The last one that had it, as far as memory goes back; 0 if none had."""
+        """The last delivery that had it since the group was loaded; 0 if none did."""
         self.last_taker: Taker | None = None
         """The member of that delivery."""
         self.not_before_ms = 0
-        """When it may be given again."""
+        """The time before which it is not delivered again."""
         self.is_due = is_due
-        """Whether it stands among those that may be given."""
+        """Whether a heap has it, of those that may be delivered now or later."""
         self.is_reserved = False
-        """Whether it is about to be given."""
+        """Whether it is about to be delivered."""
 
 
 class Delivery:
-    """The messages that a take leased; `OpenMessages.ids_of` tells which its member still has."""
+    """The messages that a take leased; `OpenMessages.ids_of` returns those still leased."""
 
-    __slots__ = ("end_ms", "lease_ms", "left", "looked_at_ms", "sequence", "taken", "taker")
+    __slots__ = ("checked_at_ms", "end_ms", "held_count", "lease_ms", "sequence", "taken", "taker")
 
     def __init__(self, taken: TakenEdit, taker: Taker, end_ms: int) -> None:
         self.taker = taker
         self.sequence = taken.sequence
         self.lease_ms = taken.lease_ms
         self.end_ms = end_ms
-        self.looked_at_ms = end_ms
-        """When the end is next looked at, never after it: the time of its one entry that counts
-        among the ends."""
+        self.checked_at_ms = end_ms
+        """When its end is next checked, at `end_ms` or before: the time of its one valid entry in
+        `OpenMessages._ends`."""
         self.taken = tuple(taken.ids)
-        """Ascending. Of these, half at most are settled or given back."""
-        self.left = len(self.taken)
-        """How many its member still has."""
+        """Ascending. At most half of them have been settled or released."""
+        self.held_count = len(self.taken)
+        """How many the member still holds."""
 
 
 class Reasons(dict[bytes, str]):
-    """Why messages failed last, of the newest `REASONS_MAX` that failed with a reason."""
+    """Why messages failed last; it keeps the newest `REASONS_MAX` reasons."""
 
     def note(self, ids: Sequence[bytes], reason: str) -> None:
-        """Keep the reason for which messages failed now; an empty one is none."""
-        for each in ids if self or reason else ():
-            self.pop(each, None)
+        """Record the reason for which messages failed; an empty one removes the earlier one."""
+        for message_id in ids if self or reason else ():
+            self.pop(message_id, None)
             if reason:
-                self[each] = reason
+                self[message_id] = reason
         while len(self) > REASONS_MAX:
             del self[next(iter(self))]
 
 
 class OpenKey:
-    """The open messages of one key, by key."""
+    """The open messages of one key, if the order is by key."""
 
     __slots__ = ("delivery", "is_due", "is_reserved", "open")
 
     def __init__(self) -> None:
         self.open: list[bytes] | deque[bytes] = []
-        """Ascending. A list, because an empty deque takes 600 bytes; if they are many, a deque,
-        because the first one goes at each ack."""
+        """Ascending. A list, because an empty deque takes 600 bytes; for many messages a deque,
+        because each ack removes the first one."""
         self.delivery = 0
-        """The delivery that has some; 0 if nobody has one."""
+        """The delivery that has some of them; 0 if none are leased."""
         self.is_due = False
         self.is_reserved = False

@@ -1,8 +1,8 @@
 """Groups (`tms.core.values.groups.Groups`), over the tables of one store.
 
-A take waits for no disk: the group reads on in its topic as far as it needs, leases in memory, and
-answers. A settle waits for its flush. Takes that find nothing wait in a row, and are served in turn
-by one task of their group. Used from the event loop's thread alone.
+A take never waits for a flush: the group reads the next messages of its topic if it needs more,
+leases in memory, and answers. A settle waits for its flush. Takes that get nothing wait in a queue,
+which one task of their group serves in order. Used from the event loop's thread alone.
 """
 
 import asyncio
@@ -80,15 +80,15 @@ from tms.messaging.write_requests import Writing
 from tms.transactions.journal import TransactionJournal
 
 _AHEAD_MS_MAX: Final = 60_000
-"""By how much the clock of who names a place may be ahead."""
+"""How far the clock of a caller that seeks to a time may be ahead."""
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 
-def _looking_again(
+def _retried(
     method: Callable[Concatenate["GroupService", Arguments], Awaitable[Result]],
 ) -> Callable[Concatenate["GroupService", Arguments], Coroutine[Any, Any, Result]]:
-    """Let a method begin again if its group has left memory meanwhile: then it changed nothing."""
+    """Call a method again if its group has left memory in the meantime; it has changed nothing."""
 
     @wraps(method)
     async def call(
@@ -113,7 +113,7 @@ class GroupService:
         subscriptions: SubscriptionService,
         transactions: TransactionJournal | None,
     ) -> None:
-        """Write by `writing`; `transactions` are this server's, if it has any."""
+        """Write with `writing`; `transactions` are this server's, if it has any."""
         engine = self._engine = writing.engine
         self._limits = engine.limits
         self._writer = engine.writer
@@ -136,7 +136,7 @@ class GroupService:
         settings: GroupSettings = DEFAULTS,
         after: Position = SeekTo.START,
     ) -> Group:
-        """Create a group. If there is one of that order, return it as it is."""
+        """Create a group, or return the present one if its order is the same."""
         check_subscription_name(name)
         check_settings(settings)
         if self._transactions is None:
@@ -144,13 +144,13 @@ class GroupService:
         settings = await self._dead_letters.prepared(topic_id, settings)
         while True:
             await self._create(topic_id, name, settings, after)
-            with suppress(SubscriptionNotFound):  # it was there, and its deletion was under way
+            with suppress(SubscriptionNotFound):  # it existed, and was being deleted
                 return await self.group(topic_id, name)
 
     async def _create(
         self, topic_id: TopicId, name: str, settings: GroupSettings, after: Position
     ) -> None:
-        """Create a group, unless one of that order is there."""
+        """Create a group, unless one of that order exists."""
         async with self._subscriptions.held((topic_id,)) as [positions]:
             through = self._through(positions.state, after)
             await self._engine.features.use(GROUPS)
@@ -166,14 +166,14 @@ class GroupService:
             try:
                 await self._subscriptions.carry_out(write)
             except SubscriptionExists:
-                found = positions.durable.get(name)
+                present = positions.durable.get(name)
                 # Its settings may have been changed since, but never its order.
-                if not isinstance(found, SharedSubscription) or (
-                    found.settings.order is not settings.order
+                if not isinstance(present, SharedSubscription) or (
+                    present.settings.order is not settings.order
                 ):
                     raise
 
-    @_looking_again
+    @_retried
     async def group(self, topic_id: TopicId, name: str) -> Group:
         """Return a group."""
         async with self._held(topic_id, name) as group:
@@ -182,16 +182,16 @@ class GroupService:
             return await group_shown(group, self._read, self._groups.time.now_ms())
 
     async def groups(self, topic_id: TopicId) -> Sequence[Group]:
-        """Return a topic's groups in the order of their names."""
+        """Return a topic's groups, by name."""
         async with self._subscriptions.held((topic_id,)) as [positions]:
             names = sorted(
                 name
-                for name, each in positions.durable.items()
-                if isinstance(each, SharedSubscription)
+                for name, position in positions.durable.items()
+                if isinstance(position, SharedSubscription)
             )
         return [await self.group(topic_id, name) for name in names]
 
-    @_looking_again
+    @_retried
     async def set_group(
         self,
         topic_id: TopicId,
@@ -199,7 +199,7 @@ class GroupService:
         changes: Mapping[str, Any],
         expected_version: int | None = None,
     ) -> Group:
-        """Change some settings; durable when it returns."""
+        """Change some settings; the change is durable when this returns."""
         unknown = sorted(set(changes) - set(SETTABLE))
         if unknown:
             raise InvalidRequest("invalid_group", unknown=unknown, settable=list(SETTABLE))
@@ -218,7 +218,7 @@ class GroupService:
     async def _with_dead_letter(
         self, topic_id: TopicId, changes: Mapping[str, Any], settings: GroupSettings
     ) -> Mapping[str, Any]:
-        """Return changes with the topic of dead letters, if there is to be one."""
+        """Return changes with the topic of dead letters, if the settings need one."""
         if changes.get("dead_letter") == "":
             raise InvalidRequest(
                 "invalid_group",
@@ -229,7 +229,7 @@ class GroupService:
         prepared = await self._dead_letters.prepared(topic_id, settings)
         return {**changes, "dead_letter": prepared.dead_letter}
 
-    @_looking_again
+    @_retried
     async def delete_group(self, topic_id: TopicId, name: str) -> None:
         """Delete a group; the messages stay."""
         async with self._held(topic_id, name) as group:
@@ -244,15 +244,15 @@ class GroupService:
             finally:
                 group.is_kept_still = False
 
-    @_looking_again
+    @_retried
     async def seek(self, topic_id: TopicId, name: str, to: Position) -> Group:
-        """Drop all that is open, and read on from `to`; acks from before are refused."""
+        """Forget all open messages, and continue from `to`; later acks of them are refused."""
         async with self._held(topic_id, name) as group:
             through = self._through(group.state, to)
             await self._writer.submit(GroupSeek(group, self._groups, through))
         return await self.group(topic_id, name)
 
-    @_looking_again
+    @_retried
     async def members(self, topic_id: TopicId, name: str) -> Sequence[GroupMember]:
         """Return the members by name."""
         async with self._held(topic_id, name) as group:
@@ -263,29 +263,29 @@ class GroupService:
             by_name = sorted(
                 group.seen.items(), key=lambda one: (one[0].name, one[0].principal or "")
             )
-            return [replace(each, holds=held.get(taker, 0)) for taker, each in by_name]
+            return [replace(member, holds=held.get(taker, 0)) for taker, member in by_name]
 
-    @_looking_again
+    @_retried
     async def open_messages(
         self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
     ) -> Sequence[OpenMessage]:
-        """Return open messages behind the id `after`, ascending."""
+        """Return open messages after the id `after`, ascending."""
         async with self._held(topic_id, name) as group:
             self._takes.end_leases(group)
             now_ms = self._groups.time.now_ms()
-            found: list[OpenMessage] = []
-            for each in group.commands.state.open:
-                if len(found) >= limit:
+            messages: list[OpenMessage] = []
+            for message_id in group.commands.state.open:
+                if len(messages) >= limit:
                     break
-                if after is None or each > after:
-                    found.append(open_message_shown(group, each, now_ms))
-            return found
+                if after is None or message_id > after:
+                    messages.append(open_message_shown(group, message_id, now_ms))
+            return messages
 
-    # -- an operator's hand
+    # -- interventions of operators
 
-    @_looking_again
+    @_retried
     async def skip(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
-        """Settle open messages, whoever has them; return how many were open."""
+        """Settle open messages, even leased ones; return how many there were."""
         check_ids(ids)
         async with self._held(topic_id, name) as group:
 
@@ -295,7 +295,7 @@ class GroupService:
             count: int = await self._writer.submit(GroupIntervention(group, self._groups, act))
             return count
 
-    @_looking_again
+    @_retried
     async def take_back(
         self,
         topic_id: TopicId,
@@ -317,15 +317,15 @@ class GroupService:
 
     # -- dead letters
 
-    @_looking_again
+    @_retried
     async def dead_letters(
         self, topic_id: TopicId, name: str, *, after: bytes | None = None, limit: int = 100
     ) -> DeadLetters:
-        """Return dead letters that are not dealt with, behind the id `after`."""
+        """Return unhandled dead letters after the id `after`."""
         async with self._held(topic_id, name) as group:
             return await self._dead_letters.listed(group, after, min(limit, REDRIVEN_MAX))
 
-    @_looking_again
+    @_retried
     async def redrive(
         self,
         topic_id: TopicId,
@@ -335,16 +335,16 @@ class GroupService:
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
-        """Give the messages of dead letters again, or publish them anew."""
+        """Reopen the messages of dead letters, or publish them again."""
         check_ids(ids or (), REDRIVEN_MAX)
         async with self._held(topic_id, name) as group:
             return await self._dead_letters.redrive(
                 group, ids, min(limit, REDRIVEN_MAX), publish=publish
             )
 
-    @_looking_again
+    @_retried
     async def drop_dead_letters(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
-        """Deal with dead letters by doing nothing; return how many there were."""
+        """Mark dead letters as handled and do nothing else; return how many there were."""
         check_ids(ids, REDRIVEN_MAX)
         async with self._held(topic_id, name) as group:
             return await self._dead_letters.drop(group, ids)
@@ -374,7 +374,7 @@ class GroupService:
                     now_ms = self._groups.time.now_ms()
                     group.saw(taker, now_ms)
                     if is_anew:
-                        group.commands.begin_anew(taker, now_ms)
+                        group.commands.release_all(taker, now_ms)
                         self._groups.edited(group)
                         is_anew = False
                     taken = await self._takes.take(group, take, taker, deadline - monotonic())
@@ -388,7 +388,7 @@ class GroupService:
     async def settle(
         self, topic_id: TopicId, name: str, member: str, settle: Settle, *, caller: Caller = ANYBODY
     ) -> Settled:
-        """Acknowledge, fail, release or extend; durable when it returns."""
+        """Acknowledge, fail, release or extend; only an extension is not durable then."""
         taker = Taker(check_member(member), caller.principal)
         check_settle(settle)
         while True:
@@ -407,7 +407,7 @@ class GroupService:
     def carry(
         self, request: CommitRequest, caller: Caller
     ) -> AbstractAsyncContextManager[CarriedAcks] | None:
-        """Give the acks that a commit carries (`tms.core.services.commits.Carrier`)."""
+        """Return the acks that a commit carries (`tms.core.services.commits.Carrier`)."""
         return self._carried(request.acks, caller) if request.acks else None
 
     @asynccontextmanager
@@ -416,25 +416,25 @@ class GroupService:
     ) -> AsyncIterator[CarriedAcks]:
         check_commit_acks(acks)
         by_group: dict[tuple[TopicId, str], list[CommitAcks]] = {}
-        for each in acks:
-            by_group.setdefault((each.topic_id, each.name), []).append(each)
+        for ack in acks:
+            by_group.setdefault((ack.topic_id, ack.name), []).append(ack)
         async with AsyncExitStack() as held:
             parts = [
-                (await held.enter_async_context(self._held(*place)), each)
-                for place, each in by_group.items()
+                (await held.enter_async_context(self._held(*place)), ack)
+                for place, ack in by_group.items()
             ]
             yield CarriedAcks(self._groups, parts, caller.principal)
 
-    # -- what is shown and checked
+    # -- helpers
 
     def _held(self, topic_id: TopicId, name: str) -> HeldGroup:
         return HeldGroup(self._groups, topic_id, check_subscription_name(name))
 
     def _through(self, state: TopicState, to: Position) -> bytes | None:
-        """Return the id behind which to read on. Raises `InvalidRequest`.
+        """Return the id after which the group continues. Raises `InvalidRequest`.
 
-        A place far ahead of the present, and of the newest message, is a mistake, such as a time in
-        microseconds: the group would get nothing until then.
+        A time far after both the present and the newest message is refused. It is a mistake, such
+        as a time in microseconds: the group would get nothing until then.
         """
         last = state.last_key
         if to is SeekTo.START:
@@ -453,10 +453,10 @@ class GroupService:
         return id_before(first_id_at(to)) if to else None
 
     def stop_waiting(self) -> None:
-        """Let takes that wait answer now, and from now on at once."""
+        """Answer the waiting takes now; later takes do not wait."""
         self._takes.stop_waiting()
 
     async def close(self) -> None:
-        """Write what takes did, and forget the groups; the writer still works."""
+        """Write the edits of takes, and forget the groups; the writer must still be open."""
         self.stop_waiting()
         await self._groups.close()

@@ -1,4 +1,4 @@
-"""How a group is shown."""
+"""The values in which callers see a group and its open messages."""
 
 from typing import Literal
 
@@ -19,10 +19,10 @@ async def group_shown(group: LoadedGroup, read: ReadPage, now_ms: int) -> Group:
     unread, stopped_at = await _unread(group, read)
     shared = group.shared
     waiting = free = 0
-    for each, opened in state.open.items():
+    for message_id, opened in state.open.items():
         if not opened.delivery:
             waiting += opened.not_before_ms > now_ms
-            free += state.is_free(each, now_ms)
+            free += state.is_free(message_id, now_ms)
     oldest = next(iter(state.open), None)
     limited = group.commands.short_because(Taker("", None))
     if limited is None and stopped_at is not None and not free:
@@ -57,7 +57,7 @@ async def group_shown(group: LoadedGroup, read: ReadPage, now_ms: int) -> Group:
 
 
 async def _unread(group: LoadedGroup, read: ReadPage) -> tuple[int, int | None]:
-    """Return how many messages follow, up to a bound, and the transaction in the way."""
+    """Return the number of unread messages, up to a limit, and the transaction that blocks them."""
     through = group.commands.state.through
     position: bytes | None = FIRST_ID if through is None else id_after(through)
     count, size, stopped_at = 0, 0, None
@@ -69,21 +69,21 @@ async def _unread(group: LoadedGroup, read: ReadPage) -> tuple[int, int | None]:
     return count, stopped_at
 
 
-def open_message_shown(group: LoadedGroup, each: bytes, now_ms: int) -> OpenMessage:
+def open_message_shown(group: LoadedGroup, message_id: bytes, now_ms: int) -> OpenMessage:
     """Return an open message as it is at `now_ms`."""
     state = group.commands.state
-    opened = state.open[each]
+    opened = state.open[message_id]
     member, until_ms = None, None
-    standing: Literal["available", "leased", "waiting", "blocked", "dying"]
+    status: Literal["available", "leased", "waiting", "blocked", "dying"]
     if opened.delivery:
         delivery = state.deliveries[opened.delivery]
-        standing, member, until_ms = "leased", delivery.taker.name, delivery.end_ms
-    elif each in state.dying:
-        standing = "dying"
+        status, member, until_ms = "leased", delivery.taker.name, delivery.end_ms
+    elif message_id in state.dying:
+        status = "dying"
     elif opened.not_before_ms > now_ms:
-        standing, until_ms = "waiting", opened.not_before_ms
+        status, until_ms = "waiting", opened.not_before_ms
     else:
-        standing = "available" if state.is_free(each, now_ms) else "blocked"
+        status = "available" if state.is_free(message_id, now_ms) else "blocked"
     last_member = None if opened.last_taker is None else opened.last_taker.name
-    reason = state.reasons.get(each)
-    return OpenMessage(each, opened.attempts, standing, member, until_ms, last_member, reason)
+    reason = state.reasons.get(message_id)
+    return OpenMessage(message_id, opened.attempts, status, member, until_ms, last_member, reason)

@@ -7,12 +7,12 @@
     holders, attempts, ends := a number for each id: 0 or 1 + index of the delivery; how many
                 attempts failed; how many of them because a lease ended
     waits    := least int64 ms, then a number for each id: 0, or 1 + its time less the least
-    redriven := how far dead letters are dealt with, as `through`
-    handled  := the ids of later dead letters that are dealt with; left out if there are none, and
-                no message is dying
+    redriven := the id up to which all dead letters are handled, like `through`
+    handled  := the ids of later dead letters that are handled; omitted if there are none and no
+                message is dying
 
-The parts are those of `edits`; digests are there by key only. DO NOT CHANGE: on disk. A state that
-is read is the one that was written, with each lease begun anew.
+The parts are those of `edits`; digests exist only if the order is by key. DO NOT CHANGE: on disk.
+Decoding returns the state that was encoded, except that all leases start again.
 """
 
 from typing import NamedTuple
@@ -42,7 +42,7 @@ from tms.messaging.groups.varints import (
 
 
 class Frozen(NamedTuple):
-    """A state at one moment, quickly copied, to be encoded in a thread."""
+    """A copy of a state at one moment, quick to make, which a thread encodes."""
 
     through: bytes | None
     floor: int
@@ -50,15 +50,14 @@ class Frozen(NamedTuple):
     deliveries: list[tuple[int, Delivery]]
     ids: list[bytes]
     marks: tuple[list[int], list[int], list[int], list[int], list[bytes | None]]
-    """For each id, in columns: its delivery, attempts, ends, the time before which it waits, its
-    digest."""
+    """Columns with a value for each id: delivery, attempts, ends, `not_before_ms`, digest."""
     dying: list[tuple[bytes, Death]]
     redriven: bytes | None
     handled: list[bytes]
 
 
 def freeze(state: OpenMessages) -> Frozen:
-    """Return a copy of what is stored of a state."""
+    """Return a copy of those parts of a state that are stored."""
     opened = list(state.open.values())
     return Frozen(
         state.through,
@@ -67,11 +66,11 @@ def freeze(state: OpenMessages) -> Frozen:
         list(state.deliveries.items()),
         list(state.open),
         (
-            [each.delivery for each in opened],
-            [each.attempts for each in opened],
-            [each.ends for each in opened],
-            [each.not_before_ms for each in opened],
-            [each.digest for each in opened],
+            [entry.delivery for entry in opened],
+            [entry.attempts for entry in opened],
+            [entry.ends for entry in opened],
+            [entry.not_before_ms for entry in opened],
+            [entry.digest for entry in opened],
         ),
         list(state.dying.items()),
         state.redriven,
@@ -93,7 +92,7 @@ def encode_snapshot(frozen: Frozen) -> bytes:
             frozen.last_delivery.to_bytes(8),
             through_bytes(frozen.redriven),
             number_bytes(len(frozen.deliveries)),
-            *(_delivery_bytes(*each) for each in frozen.deliveries),
+            *(_delivery_bytes(*delivery) for delivery in frozen.deliveries),
             ids_bytes(frozen.ids),
             numbers_bytes([index.get(delivery, 0) for delivery in deliveries]),
             numbers_bytes(attempts),
@@ -108,16 +107,20 @@ def encode_snapshot(frozen: Frozen) -> bytes:
 
 
 def _dying_bytes(frozen: Frozen) -> bytes:
-    """Return the dying, and the dead letters that are dealt with; nothing if there are none."""
+    """Encode the dying messages and the handled dead letters; nothing if there are none."""
     if not (frozen.dying or frozen.handled):
         return b""
-    places = {each: place for place, each in enumerate(frozen.ids)} if frozen.dying else {}
-    dying = [number_bytes(places[each]) + death_bytes(death) for each, death in frozen.dying]
+    places = (
+        {message_id: place for place, message_id in enumerate(frozen.ids)} if frozen.dying else {}
+    )
+    dying = [
+        number_bytes(places[message_id]) + death_bytes(death) for message_id, death in frozen.dying
+    ]
     return number_bytes(len(dying)) + b"".join(dying) + ids_bytes(frozen.handled)
 
 
 def decode_snapshot(data: bytes, now_ms: int, *, by_key: bool) -> OpenMessages:
-    """Return the state of a snapshot; its leases begin at `now_ms`. Raises `StoreCorrupt`."""
+    """Return the state of a snapshot; its leases start at `now_ms`. Raises `StoreCorrupt`."""
     try:
         return _state_of(GroupReader(checked(data)), now_ms, by_key=by_key)
     except (ValueError, IndexError):
@@ -153,14 +156,14 @@ def _state_of(reader: GroupReader, now_ms: int, *, by_key: bool) -> OpenMessages
         state.dying[ids[place]] = death_of(reader)
     state.handled = set() if reader.is_at_end else set(reader.ids())
     of_delivery: list[list[bytes]] = [[] for _ in range(len(taken) + 1)]
-    for place, each in enumerate(ids):
+    for place, message_id in enumerate(ids):
         opened = OpenEntry(digests[place])
         opened.attempts, opened.ends = attempts[place], ends[place]
         opened.not_before_ms = waits[place] and waits[place] - 1 + least_ms
-        if each in state.dying:
+        if message_id in state.dying:
             opened.not_before_ms = NEVER_MS
-        state.restore(each, opened)
-        of_delivery[holders[place]].append(each)
+        state.restore(message_id, opened)
+        of_delivery[holders[place]].append(message_id)
     for delivery, held in zip(taken, of_delivery[1:], strict=True):
         delivery = delivery._replace(ids=held)  # noqa: PLW2901  now with its messages
         end_ms = now_ms + delivery.lease_ms

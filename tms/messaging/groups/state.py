@@ -1,8 +1,8 @@
-"""The state of a group: how far it has read, which messages are open, and who has them.
+"""The state of a group: how far it has read, and which messages are open, and leased to whom.
 
-1. `apply` alone changes what is stored, by edits; the same edits give the same state.
-2. Beside it stands what follows from it and from the time (`is_due`, `is_reserved`), so that the
-   next message to give is found in the logarithm of their number.
+1. Only `apply` changes the stored part of the state, by edits. The same edits give the same state.
+2. A derived part, which depends on the time too (`is_due`, `is_reserved`), finds the next message
+   to deliver in logarithmic time.
 3. By key, the leased messages of a key are its first open ones, in one delivery.
 
 Time is in milliseconds since 1970, and never goes back while a state is in memory.
@@ -48,7 +48,7 @@ class OpenMessages:
         self.by_key = by_key
         self.through: bytes | None = None
         self.floor = 0
-        """Deliveries up to this number do not count any more."""
+        """Deliveries up to this number no longer count."""
         self.last_delivery = 0
         self.open: dict[bytes, OpenEntry] = {}
         """By id, ascending."""
@@ -56,31 +56,31 @@ class OpenMessages:
         self.keys: dict[bytes, OpenKey] = {}
         self.leased = 0
         self.held: dict[Taker, int] = {}
-        """How many messages each member has."""
+        """How many messages each member holds."""
         self.of_member: dict[Taker, list[int]] = {}
         """The deliveries of each member, ascending."""
         self.reasons = Reasons()
         self.dying: dict[bytes, Death] = {}
         """Open messages that are about to become dead letters, in the order in which they died."""
         self.redriven: bytes | None = None
-        """All dead letters up to this id are dealt with: redriven or dropped."""
+        """All dead letters up to this id are handled: redriven or dropped."""
         self.handled: set[bytes] = set()
-        """Later ones that are, too."""
+        """The ids of later ones that are handled too."""
         self.epoch = 0
-        """Grows when reservations end that were made before."""
+        """Grows when all present reservations end."""
         self._due: list[bytes] = []
-        """A heap of ids that may be given; some may not be any more."""
+        """A heap of ids that may be delivered; it may have some that no longer may."""
         self._waiting: list[tuple[int, bytes]] = []
-        """A heap of ids by the time from which they may be given."""
+        """A heap of ids, by the time from which they may be delivered."""
         self._ends: list[tuple[int, int]] = []
-        """A heap of deliveries, each by its `looked_at_ms`; other entries of it do not count."""
+        """A heap of deliveries by `checked_at_ms`; entries with another time are invalid."""
         self._reserved: dict[bytes, bytes | None] = {}
-        """The digests of the messages that are about to be given."""
+        """The reserved messages, each with the digest of its key."""
 
-    # -- what edits do
+    # -- edits
 
     def apply(self, edit: Edit, now_ms: int) -> None:
-        """Change the state as `edit` says. A lease begins at `now_ms`."""
+        """Apply an edit. Its lease starts at `now_ms`."""
         match edit:
             case TakenEdit():
                 self._take(edit, now_ms)
@@ -91,8 +91,8 @@ class OpenMessages:
             case FailedEdit():
                 self._fail(edit)
             case ReleasedEdit():
-                for each in edit.ids:
-                    self._let_go(each)
+                for message_id in edit.ids:
+                    self._let_go(message_id)
                 self._made_free(edit.ids)
             case DyingEdit():
                 self._die(edit)
@@ -103,27 +103,27 @@ class OpenMessages:
                 self.through, self.floor = edit.through, edit.floor
                 self.last_delivery = max(self.last_delivery, edit.floor)
 
-    def restore(self, each: bytes, opened: OpenEntry) -> None:
-        """Add a message as a snapshot has it; `add_delivery` follows for those leased."""
-        self.open[each] = opened
+    def restore(self, message_id: bytes, opened: OpenEntry) -> None:
+        """Add a message from a snapshot; for leased ones, `add_delivery` must follow."""
+        self.open[message_id] = opened
         if opened.digest is not None:
             key = self.keys.get(opened.digest)
             if key is None:
                 key = self.keys[opened.digest] = OpenKey()
             elif len(key.open) == _LISTED_MAX:
                 key.open = deque(key.open)
-            key.open.append(each)
-        self._offer(each, opened)
+            key.open.append(message_id)
+        self._offer(message_id, opened)
 
     def taker_of(self, taken: TakenEdit) -> Taker:
-        """Return the member of a delivery, as one value for all its deliveries."""
+        """Return the member of a delivery; its deliveries share one value, which saves memory."""
         taker = Taker(taken.member, taken.principal)
         before = self.of_member.get(taker)
         return self.deliveries[before[0]].taker if before else taker
 
     def _forget(self) -> None:
-        for each in (self.open, self.deliveries, self.keys, self.held, self.of_member, self.dying):
-            each.clear()
+        for part in (self.open, self.deliveries, self.keys, self.held, self.of_member, self.dying):
+            part.clear()
         self.reasons.clear()
         for heap in (self._due, self._waiting, self._ends):
             heap.clear()
@@ -134,12 +134,12 @@ class OpenMessages:
     def _read(self, edit: ReadEdit) -> None:
         self.through = edit.through
         if self.by_key:
-            for each, digest in zip(edit.ids, edit.digests, strict=True):
-                self.restore(each, OpenEntry(digest))
+            for message_id, digest in zip(edit.ids, edit.digests, strict=True):
+                self.restore(message_id, OpenEntry(digest))
             return
-        for each in edit.ids:
-            self.open[each] = OpenEntry(None, is_due=True)
-        self._due += edit.ids  # still a heap, because they are behind all that was read before
+        for message_id in edit.ids:
+            self.open[message_id] = OpenEntry(None, is_due=True)
+        self._due += edit.ids  # still a heap: they are above all earlier ids
 
     def _take(self, edit: TakenEdit, now_ms: int) -> None:
         assert edit.delivery > self.last_delivery, "the numbers of deliveries ascend"
@@ -148,43 +148,43 @@ class OpenMessages:
         self.add_delivery(edit.delivery, Delivery(edit, taker, now_ms + edit.lease_ms))
 
     def add_delivery(self, number: int, delivery: Delivery) -> None:
-        """Add a delivery, as a take or a snapshot has it, once its messages are there."""
+        """Add a delivery of a take or a snapshot; its messages must be open."""
         taker = delivery.taker
-        for each in delivery.taken:
-            opened = self.open[each]
+        for message_id in delivery.taken:
+            opened = self.open[message_id]
             assert not opened.delivery, "one delivery has a message"
             opened.delivery = opened.last_delivery = number
             opened.last_taker = taker
         if self.by_key:
-            for each in delivery.taken:
-                digest = self.open[each].digest
+            for message_id in delivery.taken:
+                digest = self.open[message_id].digest
                 assert digest is not None
                 key = self.keys[digest]
                 assert key.delivery in (0, number), "one delivery has the messages of a key"
                 key.delivery = number
         self.deliveries[number] = delivery
-        self.leased += delivery.left
-        self.held[taker] = self.held.get(taker, 0) + delivery.left
+        self.leased += delivery.held_count
+        self.held[taker] = self.held.get(taker, 0) + delivery.held_count
         self.of_member.setdefault(taker, []).append(number)
-        self._look_at_end(number, delivery, delivery.end_ms)
+        self._check_end_at(number, delivery, delivery.end_ms)
 
-    def _let_go(self, each: bytes) -> OpenEntry:
-        """Take a message from the delivery that has it, if one has."""
-        opened = self.open[each]
+    def _let_go(self, message_id: bytes) -> OpenEntry:
+        """Remove a message from its delivery, if it has one."""
+        opened = self.open[message_id]
         number, opened.delivery = opened.delivery, 0
         if number:
             self._lost(number, 1)
         return opened
 
     def _lost(self, number: int, count: int) -> None:
-        """Take note that a delivery has `count` messages less."""
+        """Record that a delivery has lost `count` messages."""
         delivery = self.deliveries[number]
         taker = delivery.taker
-        delivery.left -= count
+        delivery.held_count -= count
         self.leased -= count
         self.held[taker] -= count
-        if delivery.left:
-            if delivery.left * 2 < len(delivery.taken):
+        if delivery.held_count:
+            if delivery.held_count * 2 < len(delivery.taken):
                 delivery.taken = tuple(self.ids_of(number))
         else:
             del self.deliveries[number]
@@ -195,23 +195,23 @@ class OpenMessages:
 
     def _settle(self, ids: Sequence[bytes]) -> None:
         lost: dict[int, int] = {}
-        for each in ids:
-            opened = self.open.pop(each)
+        for message_id in ids:
+            opened = self.open.pop(message_id)
             if self.reasons:
-                self.reasons.pop(each, None)
+                self.reasons.pop(message_id, None)
             if self.dying:
-                self.dying.pop(each, None)
+                self.dying.pop(message_id, None)
             if opened.delivery:
                 lost[opened.delivery] = lost.get(opened.delivery, 0) + 1
             if opened.digest is not None:
-                self.keys[opened.digest].open.remove(each)
+                self.keys[opened.digest].open.remove(message_id)
                 self._key_changed(opened.digest)
         for number, count in lost.items():
             self._lost(number, count)
 
     def _fail(self, edit: FailedEdit) -> None:
-        for each in edit.ids:
-            opened = self._let_go(each)
+        for message_id in edit.ids:
+            opened = self._let_go(message_id)
             opened.attempts += 1
             opened.ends += edit.why is Why.LEASE_ENDED
             opened.not_before_ms = edit.not_before_ms
@@ -220,48 +220,51 @@ class OpenMessages:
 
     def _die(self, edit: DyingEdit) -> None:
         death = edit.death
-        for each in edit.ids:
-            opened = self._let_go(each)
+        for message_id in edit.ids:
+            opened = self._let_go(message_id)
             opened.attempts += 1
             opened.ends += death.disposition is Disposition.UNACKNOWLEDGED
             opened.not_before_ms = NEVER_MS
-            self.dying[each] = death
+            self.dying[message_id] = death
         self._made_free(edit.ids)
 
     def _reopen(self, edit: ReopenedEdit) -> None:
         self.redriven = edit.redriven
         handled = self.handled.union(edit.handled)
-        self.handled = {each for each in handled if edit.redriven is None or each > edit.redriven}
+        self.handled = {
+            message_id
+            for message_id in handled
+            if edit.redriven is None or message_id > edit.redriven
+        }
         if not edit.ids:
             return
-        # What is about to be given may not be the first of its key any more.
+        # A reserved message may no longer be the first of its key.
         self.unreserve(list(self._reserved))
         self.epoch += 1
         digests = edit.digests or (None,) * len(edit.ids)
-        for each, digest in zip(edit.ids, digests, strict=True):
-            opened = self.open[each] = OpenEntry(digest)
-            opened.last_delivery = (
-                self.last_delivery
-            )  # acks of its earlier deliveries count no more
+        for message_id, digest in zip(edit.ids, digests, strict=True):
+            opened = self.open[message_id] = OpenEntry(digest)
+            # Acks of its earlier deliveries no longer count.
+            opened.last_delivery = self.last_delivery
         self.open = dict(sorted(self.open.items()))
-        for each, digest in zip(edit.ids, digests, strict=True):
+        for message_id, digest in zip(edit.ids, digests, strict=True):
             if digest is None:
-                self._offer(each, self.open[each])
+                self._offer(message_id, self.open[message_id])
             else:
-                insort(self.keys.setdefault(digest, OpenKey()).open, each)
+                insort(self.keys.setdefault(digest, OpenKey()).open, message_id)
                 self._key_changed(digest)
 
     def _made_free(self, ids: Sequence[bytes]) -> None:
-        """Offer messages that nobody has any more."""
-        for each in ids:
-            opened = self.open[each]
+        """Offer messages that are no longer leased."""
+        for message_id in ids:
+            opened = self.open[message_id]
             if opened.digest is None:
-                self._offer(each, opened)
+                self._offer(message_id, opened)
             else:
                 self._key_changed(opened.digest)
 
     def _key_changed(self, digest: bytes) -> None:
-        """Find again who has a key, and offer its first message if nobody has."""
+        """Update the delivery of a key, and offer its first message if it is not leased."""
         key = self.keys[digest]
         if key.open:
             first = key.open[0]
@@ -273,63 +276,63 @@ class OpenMessages:
         else:
             key.delivery = 0
 
-    def _offer(self, each: bytes, opened: OpenEntry) -> None:
-        """Let a message be given, now or when it is due, if it may be."""
+    def _offer(self, message_id: bytes, opened: OpenEntry) -> None:
+        """Add a message to the heap of due or waiting ones, if it may be delivered."""
         if opened.digest is not None:
             key = self.keys[opened.digest]
-            if key.delivery or key.is_reserved or key.open[0] != each:
+            if key.delivery or key.is_reserved or key.open[0] != message_id:
                 return
-        if opened.is_due or opened.delivery or opened.is_reserved or each in self.dying:
+        if opened.is_due or opened.delivery or opened.is_reserved or message_id in self.dying:
             return
         opened.is_due = True
         if opened.not_before_ms:
-            heappush(self._waiting, (opened.not_before_ms, each))
+            heappush(self._waiting, (opened.not_before_ms, message_id))
         else:
-            heappush(self._due, each)
+            heappush(self._due, message_id)
 
-    # -- what follows from it
+    # -- queries, reservations, leases
 
     def ids_of(self, number: int) -> list[bytes]:
         """Return the messages that a delivery still has, ascending."""
         delivery = self.deliveries[number]
-        if delivery.left == len(delivery.taken):
+        if delivery.held_count == len(delivery.taken):
             return list(delivery.taken)
-        return [each for each in delivery.taken if self.has(number, each)]
+        return [message_id for message_id in delivery.taken if self.has(number, message_id)]
 
-    def has(self, number: int, each: bytes) -> bool:
+    def has(self, number: int, message_id: bytes) -> bool:
         """Whether a delivery has a message."""
-        opened = self.open.get(each)
+        opened = self.open.get(message_id)
         return opened is not None and opened.delivery == number
 
-    def was_read(self, each: bytes) -> bool:
+    def was_read(self, message_id: bytes) -> bool:
         """Whether a message has been read into the group."""
-        return self.through is not None and each <= self.through
+        return self.through is not None and message_id <= self.through
 
     def is_handled(self, letter: bytes) -> bool:
-        """Whether a dead letter is dealt with."""
+        """Whether a dead letter is handled."""
         return (self.redriven is not None and letter <= self.redriven) or letter in self.handled
 
-    def is_free(self, each: bytes, now_ms: int) -> bool:
-        """Whether a message may be given now."""
-        opened = self.open.get(each)
+    def is_free(self, message_id: bytes, now_ms: int) -> bool:
+        """Whether a message may be delivered now."""
+        opened = self.open.get(message_id)
         if opened is None or opened.delivery or opened.not_before_ms > now_ms:
             return False
         if opened.digest is None:
             return True
         key = self.keys[opened.digest]
-        return not key.delivery and key.open[0] == each
+        return not key.delivery and key.open[0] == message_id
 
     def make_due(self, now_ms: int) -> None:
-        """Let messages be given whose wait is over."""
+        """Offer the messages whose wait is over."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= now_ms:
-            _, each = heappop(waiting)
-            heappush(self._due, each)
+            _, message_id = heappop(waiting)
+            heappush(self._due, message_id)
 
     def reserve(self, limit: int, now_ms: int) -> list[bytes]:
-        """Return the first at most `limit` ids that may be given, ascending. Nobody else gets them.
+        """Reserve the first ids that may be delivered, up to `limit`, and return them, ascending.
 
-        Each is to be given back by `unreserve`. By key they are the first open ones of their keys.
+        `unreserve` must follow for each. By key, they are the first open messages of their keys.
         """
         self.make_due(now_ms)
         if not self.by_key:
@@ -339,16 +342,16 @@ class OpenMessages:
         following: list[tuple[bytes, Iterator[bytes]]] = []
         while len(found) < limit and (due or following):
             if following and (not due or following[0][0] < due[0]):
-                each, rest = heappop(following)
+                message_id, rest = heappop(following)
             else:
-                each = heappop(due)
-                opened = self.open.get(each)
+                message_id = heappop(due)
+                opened = self.open.get(message_id)
                 if opened is None or not opened.is_due:
                     continue
                 opened.is_due = False
-                if opened.is_reserved or not self.is_free(each, now_ms):
+                if opened.is_reserved or not self.is_free(message_id, now_ms):
                     if opened.not_before_ms > now_ms:
-                        self._offer(each, opened)
+                        self._offer(message_id, opened)
                     continue
                 rest = iter(())
                 if opened.digest is not None:
@@ -356,10 +359,10 @@ class OpenMessages:
                     key.is_reserved = True
                     rest = iter(key.open)
                     next(rest)
-            opened = self.open[each]
+            opened = self.open[message_id]
             opened.is_reserved = True
-            self._reserved[each] = opened.digest
-            found.append(each)
+            self._reserved[message_id] = opened.digest
+            found.append(message_id)
             behind = next(rest, None)
             if behind is not None and self.open[behind].not_before_ms <= now_ms:
                 heappush(following, (behind, rest))
@@ -369,33 +372,33 @@ class OpenMessages:
         found: list[bytes] = []
         due, reserved = self._due, self._reserved
         while len(found) < limit and due:
-            each = heappop(due)
-            opened = self.open.get(each)
+            message_id = heappop(due)
+            opened = self.open.get(message_id)
             if opened is None or not opened.is_due:
                 continue
             opened.is_due = False
             if opened.is_reserved or opened.delivery:
                 continue
             if opened.not_before_ms > now_ms:
-                self._offer(each, opened)
+                self._offer(message_id, opened)
                 continue
             opened.is_reserved = True
-            reserved[each] = None
-            found.append(each)
+            reserved[message_id] = None
+            found.append(message_id)
         return found
 
     def unreserve(self, ids: Sequence[bytes]) -> None:
-        """End the reservation of ids; those that nobody has may be given again."""
+        """End the reservation of ids; those that are not leased may be delivered again."""
         digests = set()
-        for each in ids:
-            digest = self._reserved.pop(each)
-            opened = self.open.get(each)
+        for message_id in ids:
+            digest = self._reserved.pop(message_id)
+            opened = self.open.get(message_id)
             if opened is not None:
                 opened.is_reserved = False
             if digest is not None:
                 digests.add(digest)
             elif opened is not None and not opened.delivery:
-                self._offer(each, opened)
+                self._offer(message_id, opened)
         for digest in digests:
             self.keys[digest].is_reserved = False
             self._key_changed(digest)
@@ -404,53 +407,55 @@ class OpenMessages:
         """Whether a message waits for its next attempt."""
         waiting = self._waiting
         while waiting:
-            not_before_ms, each = waiting[0]
-            opened = self.open.get(each)
+            not_before_ms, message_id = waiting[0]
+            opened = self.open.get(message_id)
             if opened is not None and opened.not_before_ms == not_before_ms:
                 return True
             heappop(waiting)
             if opened is not None:
                 opened.is_due = False
-                self._made_free([each])
+                self._made_free([message_id])
         return False
 
     def next_ended(self, now_ms: int) -> int | None:
-        """Return a delivery whose lease has ended, the earliest first; its messages are to fail.
+        """Return a delivery whose lease has ended, the earliest first; the caller fails its ids.
 
-        If that does not succeed, the delivery comes again a second later, behind all others.
+        If the caller does not, the delivery is returned again a second later, after all others.
         """
         ends = self._ends
         while ends and ends[0][0] <= now_ms:
             at_ms, number = heappop(ends)
             delivery = self.deliveries.get(number)
-            if delivery is None or delivery.looked_at_ms != at_ms:
+            if delivery is None or delivery.checked_at_ms != at_ms:
                 continue
             if delivery.end_ms <= now_ms:
-                self._look_at_end(number, delivery, now_ms + _AGAIN_MS)
+                self._check_end_at(number, delivery, now_ms + _AGAIN_MS)
                 return number
-            self._look_at_end(number, delivery, delivery.end_ms)
+            self._check_end_at(number, delivery, delivery.end_ms)
         return None
 
     def next_change_ms(self) -> int | None:
-        """Return a time before which no lease ends and no wait is over; None: nothing will."""
+        """Return a time before which no lease or wait ends; None if there are none."""
         while self._ends and self._ends[0][1] not in self.deliveries:
             heappop(self._ends)
         heads = [heap[0][0] for heap in (self._ends, self._waiting) if heap]
         return min(heads, default=None)
 
     def extend(self, number: int, end_ms: int) -> None:
-        """Move the end of a lease. It is not stored: each lease begins anew at a restart."""
+        """Move the end of a lease. It is not stored: all leases start again after a restart."""
         delivery = self.deliveries[number]
         delivery.end_ms = end_ms
-        if end_ms < delivery.looked_at_ms:
-            self._look_at_end(number, delivery, end_ms)
+        if end_ms < delivery.checked_at_ms:
+            self._check_end_at(number, delivery, end_ms)
 
-    def _look_at_end(self, number: int, delivery: Delivery, at_ms: int) -> None:
-        """Have the end of a lease looked at then, by the one entry that counts."""
-        delivery.looked_at_ms = at_ms
+    def _check_end_at(self, number: int, delivery: Delivery, at_ms: int) -> None:
+        """Check the end of a lease at `at_ms`, by the one valid entry of its delivery."""
+        delivery.checked_at_ms = at_ms
         if len(self._ends) > 2 * len(self.deliveries) + _STALE_MAX:
-            # Entries that do not count would stay until their time, half a day at worst.
-            self._ends = [(one.looked_at_ms, each) for each, one in self.deliveries.items()]
+            # Invalid entries would stay until their time, up to half a day.
+            self._ends = [
+                (delivery.checked_at_ms, number) for number, delivery in self.deliveries.items()
+            ]
             heapify(self._ends)
         else:
             heappush(self._ends, (at_ms, number))

@@ -1,10 +1,10 @@
-"""Takes: messages are leased in memory, and takes that find nothing wait and are served in turn.
+"""Takes: they lease messages in memory; takes that get nothing wait, and are served in order.
 
-One task of a group serves its waiting takes, in the order in which they came, whenever something
-changes. Each gets its share of what is there. Whoever has gone meanwhile gets nothing: what was
-leased to it is released. A take that is repeated while it still waits takes the place of the first.
-Messages that are not there any more are settled and passed over. Before anything is given, this
-server's lease is looked at, because a take writes nothing that would be refused.
+One task of a group serves its waiting takes in the order in which they arrived, whenever something
+changes. Each gets its share of the messages. If its caller has gone, the messages leased to it are
+released. A take that is repeated while the first one still waits replaces it. Messages that no
+longer exist are settled and skipped. Before it delivers messages, a take checks this server's
+lease: it writes nothing at once that the store could refuse.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tms.transactions.journal import TransactionJournal
 
 
 class CommittedReader:
-    """Reads as a committed reader does."""
+    """Reads committed messages."""
 
     def __init__(self, engine: StoreRuntime, transactions: TransactionJournal | None) -> None:
         self._transactions = transactions
@@ -39,7 +39,7 @@ class CommittedReader:
         )
 
     async def read(self, state: TopicState, reading: Reading) -> Page:
-        """Return a page of what is committed."""
+        """Return a page of committed messages."""
         transactions = self._transactions
         if transactions is None:
             raise TransactionsElsewhere
@@ -60,7 +60,7 @@ class Takes:
         self.is_stopping = False
 
     def end_leases(self, group: LoadedGroup) -> None:
-        """Fail what is leased too long."""
+        """Fail the messages whose leases have ended."""
         group.check_current()
         self._groups.end_leases(group)
 
@@ -69,7 +69,7 @@ class Takes:
     ) -> Taken | None:
         """Lease messages, and wait up to `left_s` seconds for the first one.
 
-        None: the group is to be looked for again.
+        Return None if the group must be looked up again.
         """
         if take.sequence is None:
             return await self._take(group, take, taker, left_s)
@@ -93,7 +93,7 @@ class Takes:
         if number is not None:
             taken = await self.again(group, number)
         elif group.waiting and left_s > 0:
-            taken = Taken()  # those come first
+            taken = Taken()  # the waiting takes come first
         else:
             taken = await self.serve(group, take, taker, take.messages)
         if taken.delivery is None and left_s > 0 and not self.is_stopping:
@@ -103,7 +103,7 @@ class Takes:
     async def _wait(
         self, group: LoadedGroup, take: Take, taker: Taker, left_s: float
     ) -> Taken | None:
-        """Wait until the take is served; None: the group is to be looked for again."""
+        """Wait until the take is served; return None if the group must be looked up again."""
         waiting = WaitingTake(taker, take)
         group.waiting.append(waiting)
         if group.attendant is None:
@@ -126,7 +126,7 @@ class Takes:
                 group.waiting.remove(waiting)
 
     def _give_back(self, group: LoadedGroup, waiting: WaitingTake) -> None:
-        """Release what was leased to somebody who has gone."""
+        """Release the messages that were leased to a caller that has gone."""
         served = waiting.served
         taken = served.result() if served.done() and not served.exception() else None
         waiting.is_gone = True
@@ -140,7 +140,7 @@ class Takes:
         group.ring()
 
     async def _attend(self, group: LoadedGroup) -> None:
-        """Serve the takes that wait, in turn, whenever something changes."""
+        """Serve the waiting takes in order, whenever something changes."""
         try:
             while group.waiting and not group.is_dropped:
                 group.bell = group.state.next_change()
@@ -184,19 +184,19 @@ class Takes:
                 group.waiting.remove(waiting)
 
     async def _read_for_waiting(self, group: LoadedGroup) -> Fed | None:
-        """Read on as far as all who wait ask for, so that each gets its share of all there is."""
-        wanted = min(sum(each.take.messages for each in group.waiting), TAKE_MESSAGES_MAX)
+        """Read as many messages as the waiting takes ask for, so that each gets its share."""
+        count = min(sum(waiting.take.messages for waiting in group.waiting), TAKE_MESSAGES_MAX)
         free = len(group.commands.state.open) - group.commands.state.leased
-        if free >= wanted or group.commands.settings.paused:
+        if free >= count or group.commands.settings.paused:
             return None
-        return await self._feed(group, wanted - free)
+        return await self._feed(group, count - free)
 
     async def serve(
         self, group: LoadedGroup, take: Take, taker: Taker, limit: int, fed: Fed | None = None
     ) -> Taken:
-        """Lease up to `limit` messages to a member, if there are some.
+        """Lease up to `limit` messages to a member, if there are any.
 
-        `fed` has been read on for it and others, if anything has.
+        `fed` are the messages that were just read for this take and others.
         """
         while True:
             self.end_leases(group)
@@ -211,33 +211,33 @@ class Takes:
     async def _serve_at_rate(
         self, group: LoadedGroup, take: Take, taker: Taker, limit: int, fed: Fed | None
     ) -> Taken | None:
-        """Serve a take, as `_serve_once`, with what the rate of its group allows."""
+        """Serve a take like `_serve_once`, within the rate of its group."""
         commands = group.commands
-        wanted = min(limit, commands.room(taker))
-        if commands.settings.paused or wanted <= 0:
+        count = min(limit, commands.room(taker))
+        if commands.settings.paused or count <= 0:
             return await self._serve_once(group, take, taker, limit, fed)  # which says why
-        allowed = commands.pace.allow(commands.settings.rate, wanted, self._groups.time.now_ms())
+        allowed = commands.pace.allow(commands.settings.rate, count, self._groups.time.now_ms())
         if not allowed:
             return Taken(limited_by=LimitedBy.RATE)
-        left = allowed
+        unused = allowed
         try:
             taken = await self._serve_once(group, take, taker, allowed, fed)
             if taken is not None and taken.delivery is not None:
-                left -= commands.state.deliveries[taken.delivery].left
+                unused -= commands.state.deliveries[taken.delivery].held_count
         finally:
-            commands.pace.take_less(left, self._groups.time.now_ms())
-        if taken is None or left or allowed == wanted:
+            commands.pace.take_less(unused, self._groups.time.now_ms())
+        if taken is None or unused or allowed == count:
             return taken
         return replace(taken, limited_by=LimitedBy.RATE, stopped_at=None)
 
     async def _serve_once(
         self, group: LoadedGroup, take: Take, taker: Taker, limit: int, fed: Fed | None
     ) -> Taken | None:
-        """Serve a take; None: what it would get is not there any more, and others may be."""
+        """Serve a take; return None if its messages no longer exist and later ones may."""
         commands = group.commands
         if commands.settings.paused:
             return Taken(limited_by=LimitedBy.PAUSED)
-        asked, limit = limit, min(limit, commands.room(taker))
+        requested, limit = limit, min(limit, commands.room(taker))
         if limit <= 0:
             return Taken(limited_by=LimitedBy.MEMBER_MAX)
         now_ms = self._groups.time.now_ms()
@@ -261,7 +261,7 @@ class Takes:
                 self._engine.lease.check()
             commands.gone(bodies.gone, now_ms)
             if bodies.gone or commands.still_open(reserved)[: len(bodies.ids)] != list(bodies.ids):
-                return None  # it was moved, or some were acknowledged, or are gone
+                return None  # the group was moved, or some were acknowledged or are gone
             lease_s = take.lease_s or commands.settings.lease_s
             number = commands.lease(
                 reserved,
@@ -280,7 +280,7 @@ class Takes:
         retried = len(attempts) - attempts.count(1)
         commands.counts.retried += retried
         short = Taken()
-        if len(bodies.ids) == len(ids) < asked:
+        if len(bodies.ids) == len(ids) < requested:
             short = self._short(group, taker, fed)
         return Taken(
             number,
@@ -292,7 +292,7 @@ class Takes:
         )
 
     async def _drop_gone(self, group: LoadedGroup) -> None:
-        """Settle messages that are not there any more among those that come next."""
+        """Settle those of the next messages that no longer exist."""
         await self._groups.expire_all(group)
         commands, now_ms = group.commands, self._groups.time.now_ms()
         reserved = commands.reserve(TAKE_MESSAGES_MAX, now_ms)
@@ -310,24 +310,24 @@ class Takes:
             group.ring()
 
     async def again(self, group: LoadedGroup, number: int) -> Taken:
-        """Return a delivery again, as far as it still holds."""
+        """Return the messages of a delivery again that its member still holds."""
         delivery = group.commands.state.deliveries[number]
         ids = group.commands.state.ids_of(number)
         bytes_max, at_hand = self._limits.take_bytes_max, self._at_hand(group, None)
         bodies = await bodies_of(group, self._read, ids, bytes_max, at_hand)
         attempts = [
             opened.attempts + 1
-            for each in bodies.ids
-            if (opened := group.commands.state.open.get(each)) is not None
+            for message_id in bodies.ids
+            if (opened := group.commands.state.open.get(message_id)) is not None
         ]
         left_s = max(0, delivery.end_ms - self._groups.time.now_ms()) / 1000
         return Taken(number, left_s, bodies.blocks, attempts)
 
-    async def _feed(self, group: LoadedGroup, wanted: int) -> Fed:
+    async def _feed(self, group: LoadedGroup, count: int) -> Fed:
         async with group.reading:
             mine = len(group.commands.state.open)
             room = share_of(self._limits.groups_open_max, mine, self._groups.open_count - mine)
-            return await read_on(group, self._read, wanted, room, self._groups.time.now_ms())
+            return await read_on(group, self._read, count, room, self._groups.time.now_ms())
 
     def _at_hand(self, group: LoadedGroup, fed: Fed | None) -> AtHand:
         clock = self._engine.clock
@@ -336,13 +336,13 @@ class Takes:
         return AtHand(fed, oldest, self._groups.time.now_ms())
 
     def _short(self, group: LoadedGroup, taker: Taker, fed: Fed | None) -> Taken:
-        """Return an answer without messages that tells why."""
+        """Return an answer without messages that says why."""
         if fed is not None and fed.limited_by is not None:
             return Taken(limited_by=fed.limited_by, stopped_at=fed.stopped_at)
         return Taken(limited_by=group.commands.short_because(taker))
 
     def stop_waiting(self) -> None:
-        """Let takes that wait answer now, and from now on at once."""
+        """Answer the waiting takes now; later takes do not wait."""
         self.is_stopping = True
         for group in self._groups.loaded:
             group.ring()

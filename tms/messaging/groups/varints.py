@@ -1,13 +1,13 @@
-"""Unsigned numbers of seven bits a byte, low ones first, and texts and ids made of them.
+"""Unsigned numbers in bytes of seven bits, the lowest first, and texts and ids made of them.
 
     number := varint
     text   := length number, UTF-8
     ids    := count of runs, run*                    ids ascend
-    run    := 0x00, ms, first sequence, count        ids of one millisecond, sequences one after
-              another, second half zero; ms less that of the last such run, the first one whole
+    run    := 0x00, ms, first sequence, count        ids of one millisecond, with consecutive
+              sequences and a second half of zeros; ms is the difference from the last such run
             | 0x01, id (20 bytes)
 
-DO NOT CHANGE: on disk. What is read is what was written, or `ValueError` or `IndexError` is raised.
+DO NOT CHANGE: on disk. Decoding returns what was encoded, or raises `ValueError` or `IndexError`.
 """
 
 from collections.abc import Sequence
@@ -24,18 +24,18 @@ _SEQUENCES = 1 << 16
 
 
 def number_bytes(value: int) -> bytes:
-    """Return a number from 0 on."""
+    """Encode a number, which is 0 or more."""
     return bytes((value,)) if value <= LOW else varint(value)
 
 
 def text_bytes(text: str) -> bytes:
-    """Return a text."""
+    """Encode a text."""
     raw = text.encode()
     return number_bytes(len(raw)) + raw
 
 
 def ids_bytes(ids: Sequence[bytes]) -> bytes:
-    """Return ids, which ascend."""
+    """Encode ids, which ascend."""
     runs: list[bytes] = []
     last_ms = 0
     start = ms = first = count = 0
@@ -63,23 +63,23 @@ def _run(ms: int, first: int, count: int) -> bytes:
 
 
 def numbers_bytes(values: Sequence[int]) -> bytes:
-    """Return numbers, without their count."""
+    """Encode numbers, without their count."""
     if not values or max(values) <= LOW:
         return bytes(values)
     return b"".join([number_bytes(value) for value in values])
 
 
 class GroupReader:
-    """Reads what the functions here write."""
+    """Decodes what the functions here encode."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.at = at
-        """How far it was read."""
+        """The offset of the next byte."""
         self._data = data
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all was read."""
+        """Whether everything was read."""
         return self.at == len(self._data)
 
     def number(self) -> int:

@@ -1,4 +1,4 @@
-"""The durable acts on groups, as requests to the writer. Each is checked within its flush."""
+"""Durable changes of groups, as requests to the writer. Each is checked within its flush."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tables.store_tables import StoreTables
 
 _ID_BYTES = 60
-"""About what an id that is named takes while it waits."""
+"""Roughly the memory that an id takes while its request waits."""
 
 
 class GroupCreation(Creation):
@@ -52,7 +52,7 @@ class GroupCreation(Creation):
         after: bytes | None,
         count_max: int,
     ) -> None:
-        """Create a group, if the topic has less than `count_max` subscriptions."""
+        """Create a group, if the topic has fewer than `count_max` subscriptions."""
         super().__init__(writing, positions, name, after, count_max)
         self._table_of_groups = tables.groups
         self._settings = settings
@@ -73,7 +73,7 @@ class GroupCreation(Creation):
 
 
 class GroupChange(PositionsWrite):
-    """Other settings of a group."""
+    """A change of a group's settings."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class GroupChange(PositionsWrite):
         self._changed: SharedSubscription | None = None
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Put the row, if the group has the version that is expected."""
+        """Put the row, if the group has the expected version."""
         [positions], name = self._positions, self._group.name
         self._group.check_current()
         current = positions.current[name]
@@ -111,20 +111,20 @@ class GroupChange(PositionsWrite):
         self._table.put(batch, positions.state.prefix, changed)
 
     def on_durable(self) -> None:
-        """Let it count."""
+        """Apply the settings in memory."""
         assert self._changed is not None
         self._positions[0].durable[self._group.name] = self._changed
         if self._group.commands.settings.paused and not self._changed.settings.paused:
-            self._group.commands.deaths.begin_anew()
+            self._group.commands.deaths.reset()
         self._group.commands.settings = self._changed.settings
         self._group.ring()
 
 
 class GroupDeletion(PositionsWrite):
-    """The end of a group.
+    """The deletion of a group.
 
-    It is kept in memory until the flush is over, refusing all else: who looks for it waits, so that
-    nobody reads it anew from rows that are about to go.
+    The group stays in memory until the flush is over, and refuses everything else. Callers that
+    look it up wait, so that none loads it again from rows that are about to be deleted.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class GroupDeletion(PositionsWrite):
         group.log.delete(batch)
         batch.require_atomic()
         del positions.current[group.name]
-        # A group made again has numbers above all rows of this one.
+        # A later group of this name has numbers above all rows of this one.
         self._last_number = max(now.version + 1, group.log.next_number)
         self._versions.record(self._last_number)
         if self._mark is not None:
@@ -159,7 +159,7 @@ class GroupDeletion(PositionsWrite):
         self._groups.end(group)
 
     def on_durable(self) -> None:
-        """Hide it."""
+        """Remove the group from memory."""
         if self._mark is not None:
             self._mark.is_durable(self._last_number)
         self._positions[0].durable.pop(self._group.name, None)
@@ -167,13 +167,13 @@ class GroupDeletion(PositionsWrite):
 
 
 class GroupSettle(Write):
-    """The end of a member's work on messages."""
+    """Acks, nacks and releases of a member."""
 
     def __init__(
         self, group: LoadedGroup, groups: LoadedGroups, taker: Taker, settle: Settle
     ) -> None:
         named: list[Acks | Nacks | Releases] = [*settle.acks, *settle.nacks, *settle.releases]
-        self.size_bytes = 200 + _ID_BYTES * sum(len(each.ids or ()) for each in named)
+        self.size_bytes = 200 + _ID_BYTES * sum(len(request.ids or ()) for request in named)
         self._group = group
         self._groups = groups
         self._taker = taker
@@ -181,7 +181,7 @@ class GroupSettle(Write):
         self._settled = Settled(0)
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Do it; the row is added for the group."""
+        """Apply the change; `LoadedGroups` adds the group's row."""
         group, now_ms = self._group, self._groups.time.now_ms()
         group.check_current()
         self._groups.end_leases(group)
@@ -189,16 +189,16 @@ class GroupSettle(Write):
         self._groups.edited(group)
 
     def on_durable(self) -> None:
-        """Let others have what came back."""
+        """Wake the waiting takes: messages may be free."""
         self._group.ring()
 
     def result(self) -> Settled:
-        """Return what was settled and refused."""
+        """Return what was settled, and what was refused."""
         return self._settled
 
 
 class GroupSeek(Write):
-    """Another place to read on from."""
+    """A move of a group to another place in its topic."""
 
     size_bytes = 200
 
@@ -208,18 +208,18 @@ class GroupSeek(Write):
         self._through = through
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Do it; the row is added for the group."""
+        """Apply the change; `LoadedGroups` adds the group's row."""
         self._group.check_current()
         self._group.commands.seek(self._through, self._groups.time.now_ms())
         self._groups.edited(self._group)
 
     def on_durable(self) -> None:
-        """Let those who wait look again."""
+        """Wake the waiting takes, so that they check again."""
         self._group.ring()
 
 
 class GroupIntervention(Write):
-    """An act of an operator on open messages."""
+    """An intervention of an operator on open messages."""
 
     size_bytes = 200
 
@@ -229,24 +229,24 @@ class GroupIntervention(Write):
         groups: LoadedGroups,
         act: Callable[[GroupCommands, int], int],
     ) -> None:
-        """Have `act` done with the commands of a group, at a time in ms."""
+        """Call `act` with the commands of a group and the time in ms."""
         self._group = group
         self._groups = groups
         self._act = act
         self._count = 0
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Do it; the row is added for the group."""
+        """Apply the change; `LoadedGroups` adds the group's row."""
         self._group.check_current()
         self._count = self._act(self._group.commands, self._groups.time.now_ms())
         self._groups.edited(self._group)
 
     def on_durable(self) -> None:
-        """Let those who wait look again."""
+        """Wake the waiting takes, so that they check again."""
         self._group.ring()
 
     def result(self) -> int:
-        """Return how many messages it was."""
+        """Return the number of messages."""
         return self._count
 
 
@@ -259,13 +259,15 @@ class CarriedAcks(Carried):
         acks: Sequence[tuple[LoadedGroup, Sequence[CommitAcks]]],
         principal: str | None,
     ) -> None:
-        self.size_bytes = sum(200 + _ID_BYTES * len(a.ids) for _, each in acks for a in each)
+        self.size_bytes = sum(
+            200 + _ID_BYTES * len(a.ids) for _, commit_acks in acks for a in commit_acks
+        )
         self._groups = groups
         self._acks = acks
         self._principal = principal
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
-        """Raise `AckRefused` if one of them cannot be done."""
+        """Raise `AckRefused` if any ack is refused."""
         refused = []
         for group, acks in self._acks:
             group.check_current()
@@ -274,22 +276,22 @@ class CarriedAcks(Carried):
             raise AckRefused(
                 refused=[
                     {
-                        "delivery": each.delivery,
-                        "id": None if each.id is None else each.id.hex(),
-                        "reason": each.reason.value,
+                        "delivery": refusal.delivery,
+                        "id": None if refusal.id is None else refusal.id.hex(),
+                        "reason": refusal.reason.value,
                     }
-                    for each in refused
+                    for refusal in refused
                 ]
             )
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
-        """Do them; `check` has passed in this flush."""
+        """Acknowledge; `check` has passed in this flush."""
         now_ms = self._groups.time.now_ms()
         for group, acks in self._acks:
             group.commands.acknowledge(acks, now_ms)
             self._groups.edited(group)
 
     def on_durable(self) -> None:
-        """Let others have what may be given now."""
+        """Wake the waiting takes: keys may be free."""
         for group, _ in self._acks:
             group.ring()

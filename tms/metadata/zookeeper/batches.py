@@ -40,7 +40,7 @@ def count_within(sizes: Sequence[int]) -> int:
 
 
 def answer_bytes(request: Any, stat: Any) -> int:
-    """Return the approximate size of a read's answer by the node's stat; None: no node."""
+    """Return the approximate size of a read's answer, by the node's stat if it exists."""
     if stat is None:
         return _REQUEST_BYTES
     is_of_names = isinstance(request, GetChildren)

@@ -76,7 +76,7 @@ class Peers:
     """Checks the other servers of a cluster at their addresses, each time over a new connection."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
-        """Check servers at https:// with `tls`; None: with the machine's own certificates."""
+        """Check servers at https:// with `tls`, by default with the machine's certificates."""
         self._tls = tls
 
     async def ask(self, other: Instance) -> bool:
@@ -192,7 +192,7 @@ class Parts:
         return [ListeningAddress(app, self.settings.host, self.settings.port), *more]
 
     def publish_audit(self, messaging: Messaging | None) -> None:
-        """Write the audit's topic there; None: nowhere for now."""
+        """Write the audit's topic there, or nowhere for now if it is None."""
         if self.security is not None:
             self.security.audited.attach(messaging)
 

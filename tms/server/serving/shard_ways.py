@@ -31,7 +31,7 @@ class ShardWays:
         self._closing: set[asyncio.Task[None]] = set()
 
     def heard(self, shard: int, address: str | None, boot: str) -> None:
-        """Use another leader of a shard from now on; None: no leader is known."""
+        """Use another leader of a shard from now on; None if no leader is known."""
         if address == self._own.address:
             address = None  # this server leads it, or is about to
         present = self._ways.get(shard)
