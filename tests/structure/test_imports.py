@@ -18,6 +18,7 @@ from tests.structure.sources import PRODUCT, ROOT, Import, Source, imports, node
 
 ARROWS: dict[str, frozenset[str]] = {
     "tms.core": frozenset(),
+    "tms.contrib": frozenset({"tms", "tms.aio", "tms.client", "tms.core"}),
     "tms.wire": frozenset({"tms.core"}),
     "tms.arrow": frozenset({"tms.core", "tms.wire"}),
     "tms.serdes": frozenset({"tms.core"}),

@@ -1,0 +1,1 @@
+"""TMS behind the interfaces of other frameworks; each module needs its extra."""
