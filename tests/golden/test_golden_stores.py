@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tables.store_tables import StoreTables
 from tests.golden.golden_groups import WORKERS, groups_seen, write_groups
 from tests.golden.rows_of_hbase import opening
 from tests.golden.seen import OWNER, SEQUENCE, seen
-from tests.golden.write_store import NOW_MS
+from tests.golden.write_store import NOW_MS, SPAN_MS, waiting
 from tms.core.runtime.clock import SystemClock
 from tms.core.values.group_settings import DEFAULTS
 from tms.core.values.groups import Acks, Group, Settle, Take
@@ -35,7 +36,9 @@ TOLD_MS = NOW_MS + 40_060_000
 """When the old versions told what they saw."""
 OLDER = ("leveldb_1", "leveldb_2", "hbase_1")
 WITH_GROUPS = ("leveldb_4_layout_1", "leveldb_4_layout_2", "hbase_3")
-ALL = (*OLDER, "leveldb_3_layout_1", "leveldb_3_layout_2", "hbase_2", *WITH_GROUPS)
+WITH_SCHEDULES = ("leveldb_4_schedules", "hbase_3_schedules")
+WITHOUT = (*OLDER, "leveldb_3_layout_1", "leveldb_3_layout_2", "hbase_2")
+ALL = (*WITHOUT, *WITH_GROUPS, *WITH_SCHEDULES)
 NAMED = {
     "generation": "1",
     "owner": "shop",
@@ -143,10 +146,30 @@ def test_readers_see_what_they_saw_before_and_again_after_the_store_was_raised(
             assert bounds == [], "what cleanup did by guesses is not counted on"
     kind = {"buckets": 2} if name.startswith("hbase") else {"layout": 1 if name[-1] == "1" else 2}
     number = 2 if name.startswith("hbase") else 3
-    if name in WITH_GROUPS:
-        assert recorded(name, tmp_path) == {**kind, "features": ["groups"], "format": number + 1}
+    features = ["groups"] if name in WITH_GROUPS else ["groups", "schedules"]
+    if name in (*WITH_GROUPS, *WITH_SCHEDULES):
+        assert recorded(name, tmp_path) == {**kind, "features": features, "format": number + 1}
     else:
         assert recorded(name, tmp_path) == {**kind, "format": number}
+
+
+@pytest.mark.parametrize("name", WITH_SCHEDULES, indirect=True)
+def test_what_is_scheduled_waits_and_is_published_in_its_order(
+    name: str, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = json.loads((HERE / f"{name}.waiting.json").read_text(encoding="utf-8"))
+    with opened() as (client, _):
+        assert waiting(client) == told
+        client.topic("later").cancel_scheduled(told.pop()[0])
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS + 2 * SPAN_MS)
+    monkeypatch.setattr(SystemClock, "boot_id", lambda _: "later")
+    with opened() as (client, _):
+        published = islice(client.topic("later").follow(start=0), 1 + len(told))
+        assert [each.payload.decode() for each in published] == [
+            "published",
+            *(payload for _, _, payload, *_ in told),
+        ]
+        assert waiting(client) == []
 
 
 @pytest.mark.parametrize("name", WITH_GROUPS, indirect=True)
@@ -201,7 +224,7 @@ def test_groups_are_served(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert (after.state.open, after.state.unread) == (0, 0)
 
 
-@pytest.mark.parametrize("name", [each for each in ALL if each not in WITH_GROUPS], indirect=True)
+@pytest.mark.parametrize("name", WITHOUT, indirect=True)
 def test_an_older_store_gets_groups_when_the_first_is_made(
     name: str, opened: Opened, tmp_path: Path
 ) -> None:

@@ -3,12 +3,12 @@
     python -m tests.golden.write_store leveldb:FOLDER PART
     python -m tests.golden.write_store hbase:FILE PART        FILE keeps the rows between two parts
 
-The parts are begin, name, add, end, group and tell.
+The parts are begin, name, add, end, group, schedule and tell.
 `begin` closes the store, so the log of transactions has a snapshot and LevelDB a table; `end` dies
 without closing it, so both logs have something to replay. `name` is for versions to which no name
 of a property means anything; `add` for those with keys and headers, trims, and names that mean
-something. `group` is for versions with groups, and prints how they stand. `tell` prints what this
-version sees.
+something. `group` is for versions with groups, and prints how they stand; `schedule` for those with
+schedules, and prints what waits. `tell` prints what this version sees.
 """
 
 import importlib
@@ -138,6 +138,35 @@ def end(client: Any, clock: Steps) -> None:
     orders.publish(b"plain 4")
 
 
+def schedule(client: Any, _: Steps) -> None:
+    """Leave messages scheduled, and print what waits."""
+    later = client.topic("later")
+    later.create(ttl=DAY_S)
+    later.schedule(b"published", after=0)
+    assert list(later.poll(wait_s=30))
+    keyed = tms.Message(b"second", key=b"k", headers={"h": b"v"})
+    ids = later.schedule([b"first", keyed, b"cancelled"], after=2 * SPAN_MS // 1000)
+    later.cancel_scheduled(ids[2])
+    later.schedule(b"before", after=SPAN_MS // 1000)
+    with client.transaction() as tx:
+        later.schedule(b"of a commit", tx, after=SPAN_MS // 1000)
+    sys.stdout.write(json.dumps(waiting(client), indent=1) + "\n")
+
+
+def waiting(client: Any) -> list[list[Any]]:
+    """Return as JSON has it what the schedule of `later` says."""
+    return [
+        [
+            each.id,
+            each.at_ms,
+            each.message.payload.decode(),
+            each.message.key and each.message.key.decode(),
+            {name: value.decode() for name, value in each.message.headers.items()},
+        ]
+        for each in client.topic("later").scheduled()
+    ]
+
+
 def put_bound(store: Any) -> None:
     """Put a row of the Bound table."""
     try:
@@ -158,7 +187,7 @@ def tell(client: Any, clock: Steps) -> None:
     sys.stdout.write(json.dumps(seen(client), indent=1, ensure_ascii=False) + "\n")
 
 
-_PARTS = {"begin": begin, "name": name, "add": add, "end": end, "tell": tell}
+_PARTS = {"begin": begin, "name": name, "add": add, "end": end, "tell": tell, "schedule": schedule}
 _GROUP = "group"
 """It needs the tables, and no clock of its own: it comes between `end` and `tell`."""
 
@@ -168,7 +197,7 @@ def main() -> None:
     has_room = importlib.util.find_spec("tms.server.node") is not None
     node: Any = importlib.import_module("tms.server.node" if has_room else "tms.node")
     url, part = sys.argv[1:]
-    clock = Steps(list(_PARTS).index("tell" if part == _GROUP else part))
+    clock = Steps(list(_PARTS).index("tell" if part in (_GROUP, "schedule") else part))
     system_clock: Any = SystemClock
     system_clock.now_ms = lambda _: clock.now_ms
     kind, _, place = url.partition(":")

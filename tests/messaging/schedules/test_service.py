@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tms.core.errors import (
 from tms.core.limits import Limits
 from tms.core.services.findings import FindingKind
 from tms.core.values.batch import Batch
-from tms.core.values.schedules import DeliveryTime
+from tms.core.values.schedules import DeliveryTime, SchedulePage
 from tms.core.values.store_features import SCHEDULES
 from tms.core.values.topic import TopicId
 
@@ -110,6 +111,27 @@ async def test_a_message_that_is_cancelled_when_it_is_due_is_either_cancelled_or
     tasks = [cancel(each, p, n) for n, (each, p) in enumerate(zip(ids, payloads, strict=True))]
     await asyncio.gather(*tasks)
     await world.publishes([each for each in payloads if each not in cancelled])
+    assert await world.waiting() == []
+
+
+async def test_a_message_that_is_cancelled_after_its_page_was_read_is_not_published(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = await world.schedule(b"a", b"b", b"c", after_s=1)
+    threads, cancelled = world.services.engine.threads, list[str]()
+    usual: Any = threads.read
+
+    async def cancel_after(call: Any, *arguments: Any, **more: Any) -> Any:
+        result = await usual(call, *arguments, **more)
+        if isinstance(result, SchedulePage) and not cancelled:
+            cancelled.append(ids[1])
+            await world.services.schedules.cancel_scheduled(TOPIC, ids[1])
+        return result
+
+    monkeypatch.setattr(threads, "read", cancel_after)
+    world.clock.advance(1_000)
+    await world.publishes([b"a", b"c"])
+    assert cancelled
     assert await world.waiting() == []
 
 
