@@ -33,6 +33,7 @@ from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.http.protocol.answer import lines
 from api.http.request_body import check_announced, read_whole
+from api.http.request_ids import HEADER as REQUEST_ID
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 from tms.core.runtime.rare_log import RareLog
 from tms.core.services.cluster import LEADER
@@ -252,6 +253,8 @@ class _Forwarded:
             raise InvalidRequest("malformed_request", reason=reason)
         fields, is_counted = _sent_on(exchange.fields.lines)
         more = self._added[:1]
+        if exchange.has_request_id and REQUEST_ID not in exchange.headers:
+            more.append((REQUEST_ID, exchange.request_id.encode()))
         if self._sealer is not None:
             more += self._seal(self._sealer, path.decode("latin-1"), boot)
         elif exchange.authorization is not None:

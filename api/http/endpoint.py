@@ -6,8 +6,9 @@ from functools import cache
 from time import perf_counter
 from typing import Protocol
 
+from api.http.access_log import OF_PROCESS as ACCESS_LOG
 from api.http.context import Context
-from api.http.errors import ErrorAnswer
+from api.http.errors import ErrorAnswer, answer_of
 from api.http.exchange import BROKEN_OFF, CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
@@ -95,10 +96,12 @@ class Endpoint:
         self.is_probe = operation is not None and operation.is_probe
         self.is_taskless = operation is not None and operation.is_taskless
 
-    async def serve(self, exchange: Exchange) -> None:
+    async def serve(self, exchange: Exchange) -> None:  # noqa: C901  all requests pass here
         """Answer one request."""
         started = perf_counter()
         access = self.access
+        if ACCESS_LOG.is_on:
+            _ = exchange.request_id  # made now, so that the answer has it
         try:
             if self._callers not in exchange.fields.passed:
                 self._callers.check(exchange.fields, is_page=self._is_page)
@@ -119,6 +122,8 @@ class Endpoint:
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
+        if ACCESS_LOG.is_on:
+            ACCESS_LOG.add(exchange, perf_counter() - started)
 
     async def answer(self, exchange: Exchange) -> None:
         """Check access, and call the handler. Raises what they raise."""
@@ -129,8 +134,10 @@ class Endpoint:
             await _check_query(exchange, self._parameters)
         await self._handler(exchange)
 
-    def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:  # noqa: ARG002  pages need it
-        """Return the answer to an error."""
+    def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
+        """Return the answer to an error; its body has the request's id in TMS's own interface."""
+        if self.context.error_form is answer_of:
+            return answer_of(error, exchange.request_id)
         return self.context.error_form(error)
 
     async def _fail(self, exchange: Exchange, error: Exception) -> None:
@@ -140,13 +147,13 @@ class Endpoint:
         """
         if self.access is not None:
             self.access.trail.failed(exchange, error)
-        path = shortened(exchange.path, _PATH_CHARS_LOGGED)
+        request = f"{shortened(exchange.path, _PATH_CHARS_LOGGED)} ({exchange.request_id})"
         if exchange.is_begun:
             # An answer without its end closes the connection.
             exchange.status = BROKEN_OFF
             if not isinstance(error, TmsError):
                 raise error
-            _cut_off.add(f"{path}: {error}")
+            _cut_off.add(f"{request}: {error}")
             return
         try:
             form = self.error_form(exchange, error)
@@ -154,7 +161,7 @@ class Endpoint:
             form = self.context.error_form(second)
         status, body, content_type, headers, is_our_fault = form
         if is_our_fault:
-            _failures_of(type(error).__name__).add(path, error)
+            _failures_of(type(error).__name__).add(request, error)
         await exchange.answer(status, body, content_type, headers)
 
 

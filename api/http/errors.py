@@ -49,7 +49,7 @@ class ErrorAnswer(NamedTuple):
 ErrorForm = Callable[[Exception], ErrorAnswer]
 
 
-def answer_of(error: Exception) -> ErrorAnswer:
+def answer_of(error: Exception, request_id: str | None = None) -> ErrorAnswer:
     """Return the answer to `error` in TMS's own interface, from the catalogue."""
     known = error if isinstance(error, TmsError) else InternalError()
     headers = []
@@ -64,7 +64,9 @@ def answer_of(error: Exception) -> ErrorAnswer:
     if isinstance(known, NoLeader | Stopping):
         headers.append(NO_LEADER)
     is_our_fault = known.status == _INTERNAL
-    return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers, is_our_fault)
+    return ErrorAnswer(
+        known.status, error_body(known, request_id), _JSON_TYPE, headers, is_our_fault
+    )
 
 
 def challenges(error: TmsError) -> list[tuple[bytes, bytes]]:
@@ -73,11 +75,12 @@ def challenges(error: TmsError) -> list[tuple[bytes, bytes]]:
     return [CHALLENGE] if boot is None else [CHALLENGE, (_BOOT, boot.encode())]
 
 
-def error_body(error: TmsError) -> bytes:
-    """Return the JSON body for `error`."""
+def error_body(error: TmsError, request_id: str | None = None) -> bytes:
+    """Return the JSON body for `error`, with the id of its request if it is known."""
     problem = error.problem
     detail = {name: _json_of(value, name) for name, value in error.detail.items()}
-    body = ErrorBody(ProblemBody(problem.code, problem.message, detail))
+    known = msgspec.UNSET if request_id is None else request_id
+    body = ErrorBody(ProblemBody(problem.code, problem.message, detail, known))
     # msgspec cannot encode numbers over 64 bits or text that is not UTF-8; json can.
     return json.dumps(msgspec.to_builtins(body)).encode()
 

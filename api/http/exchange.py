@@ -28,6 +28,8 @@ from api.http.protocol.media_types import (
 )
 from api.http.protocol.peer import Peer
 from api.http.query_parameters import transaction_id_of
+from api.http.request_ids import HEADER as REQUEST_ID
+from api.http.request_ids import request_id_of
 from tms.core.errors import InvalidRequest
 from tms.core.values.caller import Caller
 from tms.core.values.topic import TopicId
@@ -91,6 +93,7 @@ class Exchange(Request):
     __slots__ = (
         "_gzip",
         "_is_chunked",
+        "_request_id",
         "bytes_in",
         "bytes_out",
         "context",
@@ -145,6 +148,19 @@ class Exchange(Request):
         """Returns more headers of a whole answer, when that is sent."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
+        self._request_id: str | None = None
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request, made if the caller sent none; the answer has it from then on."""
+        if self._request_id is None:
+            self._request_id = request_id_of(self.headers)
+        return self._request_id
+
+    @property
+    def has_request_id(self) -> bool:
+        """Whether the caller sent an id, or one was made."""
+        return self._request_id is not None or REQUEST_ID in self.headers
 
     @property
     def namespace(self) -> str:
@@ -308,6 +324,8 @@ class Exchange(Request):
         if self.late_headers is not None:
             headers = (*headers, *self.late_headers())
         more = lines(headers) if headers else b""
+        if self._request_id is not None or REQUEST_ID in self.headers:
+            more += lines([(REQUEST_ID, self.request_id.encode())])
         if self.endpoint.is_compressed and len(body) >= GZIP_BYTES_MIN:
             more += _VARY
             if self.fields.takes_gzip:
@@ -367,6 +385,8 @@ class Exchange(Request):
         if not is_counted and not connection.start_stream():
             raise ClientGone
         self.status = status
+        if self.has_request_id and REQUEST_ID not in more.lower():
+            more += lines([(REQUEST_ID, self.request_id.encode())])
         if not is_counted and self.fields.is_http_10:
             connection.close_after()  # the end of the connection ends the answer
         elif not is_counted:

@@ -26,6 +26,7 @@ from api.openapi.schemas import (
 )
 from api.resources.carried import take_publish, touch_carried
 from api.resources.paths import NAMESPACE, TOPIC
+from api.resources.traces import TRACEPARENT, traced
 from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
 from tms.core.services.messaging import NO_IDS, too_many_topics_at_once
@@ -80,11 +81,14 @@ async def publish(exchange: Exchange) -> None:
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     request, body_format = await requested(exchange, body)
-    take_publish(exchange, request.payloads)
+    payloads = request.payloads
+    if TRACEPARENT in exchange.headers:
+        payloads = await traced(exchange, topic_id, payloads)
+    take_publish(exchange, payloads)
     with_ids, if_last = _wanted(exchange.query) if exchange.query else (False, None)
     published = await exchange.context.services.messaging.publish(
         topic_id,
-        request.payloads,
+        payloads,
         request.write_pointer,
         if_last=if_last,
         caller=exchange.caller,
@@ -113,6 +117,8 @@ async def publish_all(exchange: Exchange) -> None:
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     await exchange.touches(Action.PUBLISH, list(topics))
     await touch_carried(exchange, request.carried)
+    if TRACEPARENT in exchange.headers:
+        topics = {each: await traced(exchange, each, topics[each]) for each in topics}
     take_publish(exchange, [each for messages in topics.values() for each in messages])
     # The body names the topics, so their shard was not known before.
     services = exchange.endpoint.context.services
@@ -134,9 +140,12 @@ async def store(exchange: Exchange) -> None:
     request, body_format = await requested(exchange, body)
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
-    take_publish(exchange, request.payloads)
+    payloads = request.payloads
+    if TRACEPARENT in exchange.headers:
+        payloads = await traced(exchange, topic_id, payloads)
+    take_publish(exchange, payloads)
     await exchange.context.services.messaging.store(
-        topic_id, request.payloads, request.write_pointer, caller=exchange.caller
+        topic_id, payloads, request.write_pointer, caller=exchange.caller
     )
     if body_format is None:
         answer = encode_written(len(request.payloads), NO_IDS)

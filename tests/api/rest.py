@@ -138,7 +138,8 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
     """Return status and code of an error after checking it against the catalogue."""
     error = answer.json()["error"]
     assert answer.headers["content-type"] == JSON_TYPE
-    assert set(error) == {"code", "message", "detail"}
+    assert set(error) - {"request_id"} == {"code", "message", "detail"}
+    assert error.get("request_id") == answer.headers.get("x-request-id")
     problem = CATALOGUE[error["code"]]
     assert (answer.status_code, error["message"]) == (problem.status, problem.message)
     return answer.status_code, error["code"]

@@ -162,6 +162,7 @@ def test_wrong_usage(run: Run, arguments: tuple[str, ...], reason: str) -> None:
         ("rollback",),
         ("serve",),
         ("config",),
+        ("doctor",),
         ("version",),
     ],
 )

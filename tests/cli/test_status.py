@@ -54,7 +54,7 @@ def test_a_server_is_well(run: Run) -> None:
     run("topic", "create", "orders")
     run("subscription", "create", "orders", "billing")
 
-    code, out, err = run("status")
+    code, out, err = run("status", "--check")
     assert (code, err) == (0, "")
     assert "billing" in out
     facts: dict[str, Any] = {"messages_in_s": None}
@@ -65,8 +65,10 @@ def test_a_server_is_well(run: Run) -> None:
 
 
 def test_all_that_is_told_is_shown_and_does_nothing_to_a_terminal() -> None:
-    with FaultyServer(answer(200, json.dumps(STATUS).encode())) as server:
+    status = answer(200, json.dumps(STATUS).encode())
+    with FaultyServer(status, status) as server:
         code, out, _ = run_command("status", "--url", server.url)
+        assert run_command("status", "--check", "--url", server.url)[0] == 1
 
     assert code == 0
     assert out.splitlines() == [

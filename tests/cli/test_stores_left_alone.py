@@ -32,6 +32,7 @@ from tests.tables.folders import recorded_of
 CREATING: set[tuple[str, ...]] = {("topic", "create"), ("metadata", "put"), ("serve",), ("copy",)}
 OTHERS: set[tuple[str, ...]] = {
     ("config",),
+    ("doctor",),
     ("version",),
     *(("auth", name) for name in ("init", "certificate", "password")),
     *(("spark", name) for name in ("archive", "replay", "transform", "stats")),

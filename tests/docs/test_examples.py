@@ -58,7 +58,7 @@ start a transaction, store under it, publish what was stored, roll it back
 change the properties, and show them:
 {"name":"…","properties":{"generation":"1","ttl":"60"}}
 a wrong request says what is wrong:
-{"error": {"code": "invalid_limit", "message": "…", "detail": {…}}}
+{"error": {"code": "invalid_limit", "message": "…", "detail": {…}, "request_id": "…"}}
 """,
 }
 

@@ -51,7 +51,7 @@ _AS_JSON = "tms.as_json"
 _CODES = {ExitCode.USAGE: "wrong_usage", ExitCode.FAILED: "failed"}
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """The base class of typer's usage errors, which typer does not export."""
-_SERVER_COMMANDS = ("serve", "config")
+_SERVER_COMMANDS = ("serve", "config", "doctor")
 _ALONE = (*("publish", "publish-all", "poll", "init", "prune", "copy", "rollback", "status", "ui"),)
 _GROUPS = (
     *("topic", "namespace", "subscription", "group", "tx", "cleanup", "debug", "schema"),

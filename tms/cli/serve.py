@@ -1,4 +1,4 @@
-"""`tms serve` and `tms config`: their options are the settings, each described in `tms.settings`.
+"""`tms serve`, `config` and `doctor`: their options are the settings, described in `tms.settings`.
 
 Imported only when one of them is run: the settings need the package's `server` extra.
 """
@@ -15,6 +15,8 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
+from tms.cli import doctor
+from tms.cli.columns import aligned
 from tms.cli.configured import ConfigOption
 from tms.cli.durations import METAVAR
 from tms.cli.failure import ExitCode, stop
@@ -45,6 +47,12 @@ Examples:
   tms config
   tms config --toml > tms.toml      a file to start from, for --config"""
 
+DOCTOR_EXAMPLES = """\b
+Examples:
+  tms doctor --config /etc/tms/tms.toml
+  sudo -u tms tms doctor --store leveldb:/var/lib/tms"""
+
+_HEADS = ("RESULT", "CHECK", "TEXT")
 _FLAG_COLUMNS = 42
 _HIDDEN = "# The user and the password are not shown: write them in place of ***."
 
@@ -207,6 +215,31 @@ def _show(
         print(msgspec.json.encode(_described(loaded)).decode())
 
 
+def _examine(
+    *, context: typer.Context, config: Path | None, as_json: bool, **flags: object
+) -> None:
+    """Look for what keeps a server from starting, or will.
+
+    Takes the options of `tms serve`. Looks at versions, permissions, the disk and
+    its fsync rate, descriptors, the clock, certificates and contradictory
+    settings. Exits with 1 if anything is wrong.
+    """
+    target: Target = context.obj
+    settings: Settings | None = None
+    problems: tuple[str, ...] = ()
+    try:
+        settings = load(flags, config).settings
+    except WrongSettings as error:
+        problems = tuple(error.problems)
+    checks = doctor.examine(settings, problems)
+    if as_json or target.as_json:
+        print(msgspec.json.encode(checks).decode())
+    else:
+        print(aligned(_HEADS, [(each.verdict, each.name, each.text) for each in checks]))
+    if any(each.verdict == "wrong" for each in checks):
+        raise typer.Exit(ExitCode.FAILED)
+
+
 def _values(loaded: Loaded) -> dict[str, object]:
     """Return the values of settings without users and passwords."""
     return {
@@ -240,5 +273,12 @@ app.command("config", cls=_OnOneScreen, context_settings=_WIDE, epilog=CONFIG_EX
         _parameter("context", typer.Context, inspect.Parameter.empty),
         _parameter("as_json", JsonOption, default=False),
         _parameter("as_toml", TomlOption, default=False),
+    )
+)
+app.command("doctor", cls=_OnOneScreen, context_settings=_WIDE, epilog=DOCTOR_EXAMPLES)(
+    _command(
+        _examine,
+        _parameter("context", typer.Context, inspect.Parameter.empty),
+        _parameter("as_json", JsonOption, default=False),
     )
 )

@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from tms.cli.columns import aligned
+from tms.cli.failure import ExitCode
 from tms.cli.target import Target, with_target
 from tms.core.services.status import ServerStatus
 from tms.core.text.durations import span
@@ -21,11 +22,12 @@ _HEADS = ("READER", "TOPIC", "KIND", "BEHIND", "OLDEST", "OPEN")
 _MIB = 1024 * 1024
 _MS_PER_S = 1000
 
+Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if there are findings.")]
 Open = Annotated[bool, typer.Option("--open", help="Also open it in a browser.")]
 
 
 @with_target
-def status(target: Target) -> None:
+def status(target: Target, *, check: Check = False) -> None:
     """Show a server's findings, its rates, and the lag of each reader."""
     first = decode_status(target.ask("GET", f"{_PATH}?limit={_PAGE}"))
     readers, next_reader = [*first.readers], first.next_reader
@@ -35,6 +37,8 @@ def status(target: Target) -> None:
         next_reader = more.next_reader
     facts = msgspec.to_builtins(first) | {"readers": readers, "next_reader": None}
     target.answer("\n".join(_lines(first, readers)), facts)
+    if check and first.findings:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @with_target

@@ -9,7 +9,14 @@ from tms.security.credentials import Scheme
 from tms.security.rules import Effect
 
 TEXT_CHARS_MAX = 1024
-_OF_SOME: Final = {"operation": None, "about": None, "reason": None, "tried": None, "count": 1}
+_OF_SOME: Final = {
+    "operation": None,
+    "about": None,
+    "reason": None,
+    "tried": None,
+    "count": 1,
+    "request_id": None,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,8 @@ class AuditRecord:
     """The principal that a stranger claimed: a token's id, or a digest of a name (`tried_by`)."""
     count: int = 1
     """How often it happened since the last record; if over 1, this is the last occurrence."""
+    request_id: str | None = None
+    """The id of the request, which its answer has if it is an error."""
 
     def line(self) -> bytes:
         """Return it as one line of JSON, with its end. Long texts are cut.

@@ -127,6 +127,12 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info", "The lowest level of the log."
     )
+    log_format: Literal["text", "json"] = seldom(
+        "text", "The form of the log: lines for people, or JSON, one object a line."
+    )
+    access_log: bool = seldom(
+        False, "Log each request with its caller, status, sizes, time and id, by tms.access."
+    )
     sync: bool = setting(
         True,
         "Sync to disk before acknowledging. Without it, a crash of the machine (not of the server "

@@ -26,6 +26,10 @@ class ProblemBody(msgspec.Struct):
     ]
     message: Annotated[str, msgspec.Meta(description="Always the same text for a code.")] = ""
     detail: Annotated[dict[str, Any], msgspec.Meta(description="Facts about this error.")] = {}
+    request_id: Annotated[
+        str | msgspec.UnsetType,
+        msgspec.Meta(description="`X-Request-Id` of the request; the log and the audit have it."),
+    ] = msgspec.UNSET
 
 
 class ErrorBody(msgspec.Struct):

@@ -125,6 +125,8 @@ class AuditTrail:
         admission, operation = request.admission, request.operation
         assert admission is not None, "access control has seen the request"
         session = admission.session
+        # The answer to a refusal will have an id; of others only those that have one already.
+        is_named = effect is Effect.DENY or request.has_request_id
         return AuditRecord(
             time_ms=self._clock.now_ms(),
             principal=None if session is None else session.identity.principal,
@@ -138,6 +140,7 @@ class AuditTrail:
             status=status,
             operation=None if operation is None else operation.name,
             about=use.about or request.about,
+            request_id=request.request_id if is_named else None,
         )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from api.http.door.access_control import AccessControl
 from tms.core.services.findings import Ending
+from tms.security.certificates import first_end
 
 
 class Endings:
@@ -31,17 +32,14 @@ class Endings:
         return [*found, *(each for each in certificates if each is not None)]
 
     def _certificate(self, file: str) -> Ending | None:
-        from cryptography import x509  # noqa: PLC0415  an extra
-
         try:
             written = Path(file).stat().st_mtime_ns
             known = self._read.get(file)
             if known is not None and known[0] == written:
                 return known[1]
-            certificates = x509.load_pem_x509_certificates(Path(file).read_bytes())
+            ends = first_end(file)
         except (OSError, ValueError):
             return None
-        ends = min(each.not_valid_after_utc for each in certificates)
         ending = Ending(f"certificate {file}", int(ends.timestamp() * 1000), fails=True)
         self._read[file] = written, ending
         return ending

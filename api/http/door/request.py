@@ -74,5 +74,15 @@ class Request:
 
     @property
     @abstractmethod
+    def request_id(self) -> str:
+        """The id of the request, made if the caller sent none; the answer has it from then on."""
+
+    @property
+    @abstractmethod
+    def has_request_id(self) -> bool:
+        """Whether the caller sent an id, or one was made."""
+
+    @property
+    @abstractmethod
     def address(self) -> str:
         """The IP address of the caller, from its connection or a trusted proxy."""

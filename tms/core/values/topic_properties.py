@@ -7,6 +7,7 @@
     subject             the subject of the registry that has the schemas of the payloads
     key_subject         the same of the keys
     subject_strategy    "topic" (default) | "record" | "topic_record": the subject, if none is named
+    trace_header        "off" (default) | "on": messages get the `traceparent` of their request
     schema_check        "off" (default) | "id" | "full": how payloads are checked when published
     names that begin with "retention_" or "schema_": reserved
     names that begin with "tms.", and live_from_ms: hidden, the server's own
@@ -32,6 +33,8 @@ SUBJECT = "subject"
 KEY_SUBJECT = "key_subject"
 SUBJECT_STRATEGY = "subject_strategy"
 SCHEMA_CHECK = "schema_check"
+TRACE_HEADER = "trace_header"
+ON = "on"
 LIVE_FROM = "live_from_ms"
 HIDDEN = "tms."
 HAS_SCHEDULE = f"{HIDDEN}scheduled"
@@ -67,6 +70,7 @@ _FORMS: Mapping[str, tuple[Callable[[str], bool], str]] = {
         lambda text: text in {"topic", "record", "topic_record"},
         'it is "topic", "record" or "topic_record"',
     ),
+    TRACE_HEADER: (lambda text: text in {"off", ON}, 'it is "off" or "on"'),
     SCHEMA_CHECK: (lambda text: text in {"off", "id", "full"}, 'it is "off", "id" or "full"'),
 }
 """For each name, whether a value is allowed, and the error if it is not."""

@@ -151,7 +151,10 @@ class _Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.shards = Gauge(
-            "tms_cluster_shards", "Shards by their state.", ["state"], registry=registry
+            "tms_cluster_shards",
+            "Shards by state, as this server sees them.",
+            ["state"],
+            registry=registry,
         )
         self.held = Gauge(
             "tms_held_requests", "Requests that wait for a leader.", registry=registry

@@ -11,11 +11,13 @@ import sys
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
+from logging import Formatter
 from typing import Any
 
 import uvloop
 
 from tms.cluster.instances import next_instance_id
+from tms.core.runtime.log_format import TEXT, JsonFormatter
 from tms.core.runtime.trusted_clock import trusted
 from tms.core.values.caller import AUDIT_TOPIC
 from tms.metadata.interface import MetadataStore
@@ -33,6 +35,7 @@ from tms.settings import Settings
 with importing("api"):
     from api.app import create_app, create_storeless
     from api.cluster.routing import route_alone
+    from api.http.access_log import OF_PROCESS as ACCESS_LOG
     from api.http.listener.server import serve as serve_app
 
 _SWITCH_INTERVAL_S = 0.0005
@@ -68,10 +71,12 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if settings.log_format == "json" else Formatter(TEXT))
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
+    if settings.access_log:
+        logging.getLogger("tms.access").setLevel(logging.INFO)  # whatever the others' level
+    ACCESS_LOG.is_on = settings.access_log
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_with_few_pauses(serving))
