@@ -165,7 +165,7 @@ async def test_the_topics_of_the_service_are_changed_by_their_part_alone(door: D
     assert (await door.http.put(f"{topics}/metadata")).status_code == 200, "CDAP's are ordinary"
 
 
-async def test_who_may_not_is_told_before_the_body_is_read(door: Door) -> None:
+async def test_who_may_not_is_refused_before_the_body_is_read(door: Door) -> None:
     token = await door.doors.token("ann")
     url = httpx.URL(door.http.base_url)
     for head, status in ((b"", b"401"), (b"authorization: Bearer %s\r\n" % token.encode(), b"404")):

@@ -68,7 +68,7 @@ def traced() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def test_where_it_published_is_forgotten(twin: Twin) -> None:
+def test_if_it_published_is_forgotten(twin: Twin) -> None:
     rounds(twin, 1)
     publications = twin.services.engine.publications
     assert twin.await_(twin.transactions.invalid_count()) == AT_ONCE

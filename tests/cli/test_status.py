@@ -64,7 +64,7 @@ def test_a_server_is_well(run: Run) -> None:
     assert set(facts) == set(STATUS)
 
 
-def test_all_that_is_told_is_shown_and_does_nothing_to_a_terminal() -> None:
+def test_all_that_is_reported_is_shown_and_does_nothing_to_a_terminal() -> None:
     with FaultyServer(answer(200, json.dumps(STATUS).encode())) as server:
         code, out, _ = run_command("status", "--url", server.url)
 
@@ -98,13 +98,13 @@ def test_the_console_has_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     assert opened == [url]
 
 
-def test_a_server_tells_where_its_console_is(run: Run) -> None:
+def test_a_server_reports_where_its_console_is(run: Run) -> None:
     code, out, err = run("ui")
     assert (code, err) == (0, "")
     assert httpx.get(out.strip(), trust_env=False, follow_redirects=True).status_code == 200
 
 
-def test_where_there_is_no_console_no_url_is_told() -> None:
+def test_if_there_is_no_console_no_url_is_reported() -> None:
     gone = json.dumps({"error": {"code": "not_found", "message": "Nothing.", "detail": {}}})
     with FaultyServer(answer(404, gone.encode())) as server:
         code, out, err = run_command("ui", "--url", server.url)

@@ -109,7 +109,7 @@ async def test_a_message_that_is_held_for_too_long_leaves_the_others_of_its_take
     await second.ack()
 
 
-async def test_what_is_taken_ahead_of_a_program_that_stands_still_is_given_back(
+async def test_what_is_taken_ahead_of_a_program_that_pauses_is_given_back(
     held_by: Held,
 ) -> None:
     server = Server(*(taken(number, number, lease_s=30) for number in range(1, 6)))

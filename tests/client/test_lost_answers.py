@@ -73,7 +73,7 @@ def test_a_commit_is_settled(
     assert verbs(proxy) == ["transactions", "commit", *asked]
 
 
-def test_a_lost_commit_of_a_transaction_that_ended_meanwhile_is_rolled_back(
+def test_a_lost_commit_of_a_transaction_that_ended_in_the_meantime_is_rolled_back(
     client: tms.Client, topic: tms.Topic, proxy: HttpProxy, server: ServerProcess
 ) -> None:
     class Ending(Noting):

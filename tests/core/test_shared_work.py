@@ -38,7 +38,7 @@ async def test_an_error_that_all_callers_have_left_is_not_logged() -> None:
     assert told == []
 
 
-async def test_who_stays_is_told() -> None:
+async def test_who_stays_gets_the_result() -> None:
     begun = asyncio.Event()
 
     async def work() -> int:

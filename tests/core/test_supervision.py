@@ -45,7 +45,7 @@ class Work:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=repr)
-async def test_it_goes_on_after_whatever_is_raised(fault: BaseException) -> None:
+async def test_it_continues_after_whatever_is_raised(fault: BaseException) -> None:
     work = Work(fault, fault)
     task = supervised("a task", work)
     await work.is_going_on.wait()

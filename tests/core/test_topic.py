@@ -16,7 +16,7 @@ def test_names_of_topics(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a:b", "a b", "ä", "A" * 256, "a\n", "a/b"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_what_is_not_a_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         TopicId("default", name)
     assert refused.value.problem.code == "invalid_topic_name"

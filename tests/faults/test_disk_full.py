@@ -217,7 +217,7 @@ def test_stopped_on_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
-def test_topics_cannot_be_changed_meanwhile(tmp_path: Path) -> None:
+def test_topics_cannot_be_changed_in_the_meantime(tmp_path: Path) -> None:
     async def change_topics(server: ServerProcess) -> None:
         async with await tms.aio.connect(server.url, retry_for_s=0) as client:
             await client.topic("kept").create(ttl=100)

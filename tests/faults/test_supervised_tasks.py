@@ -376,7 +376,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("task", CASES)
-async def test_it_goes_on(parts: Parts, task: str) -> None:
+async def test_it_continues(parts: Parts, task: str) -> None:
     async with in_time():
         await CASES[task](parts)
 

@@ -226,7 +226,7 @@ def test_a_query_that_would_lose_keys_is_refused(
 
 
 @pytest.mark.slow
-def test_statistics_tell_what_was_rolled_back(
+def test_statistics_report_what_was_rolled_back(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:
     publish(client, "a", b"12345", b"123")

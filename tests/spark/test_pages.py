@@ -43,7 +43,7 @@ def test_every_page_is_in_readme_and_is_carried_out_here_or_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
-def test_a_page_goes_as_told(
+def test_a_page_goes_as_documented(
     page: str,
     newcomer: Newcomer,
     spark: SparkSession,

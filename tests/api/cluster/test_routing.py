@@ -174,7 +174,9 @@ async def test_a_shard_without_a_leader_is_named_and_the_others_are_served(
             assert "tms-missing-shards" not in (await server.http.get("/v1/transactions")).headers
 
 
-async def test_a_lease_that_is_over_is_no_lead(servers: Sequence[SharingServer]) -> None:
+async def test_a_leader_with_an_expired_lease_does_not_lead(
+    servers: Sequence[SharingServer],
+) -> None:
     first, _ = servers
     await first.http.put(topic("n0"))
     first.left_s = 0.0

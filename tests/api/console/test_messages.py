@@ -160,7 +160,7 @@ async def test_fates_where_another_system_manages_transactions(anyio_backend: ob
         assert '<rect class="stop"' not in await opened.browser.get(PAGE)
 
 
-async def test_superseded_and_expired_messages_are_told(open_site: Site) -> None:
+async def test_superseded_and_expired_messages_are_reported(open_site: Site) -> None:
     await open_site.create(cleanup="compact")
     old = await publish(open_site, b"old", b"k")
     new = await publish(open_site, b"new", b"k")

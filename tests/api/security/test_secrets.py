@@ -116,7 +116,7 @@ def ask_all(told: Told, url: str) -> Iterator[httpx.Response]:
             yield http.get("/v1/cluster", headers={**headers, "TMS-Principal": header})
 
 
-def test_nothing_that_a_server_tells_has_a_secret(told: tuple[Told, ServerProcess]) -> None:
+def test_nothing_that_a_server_reports_has_a_secret(told: tuple[Told, ServerProcess]) -> None:
     given, server = told
     statuses = set()
     for answer in ask_all(given, server.url):

@@ -95,6 +95,6 @@ def test_expired_ranges_become_one() -> None:
         b'{"token":1}',
     ],
 )
-def test_a_damaged_seal_is_told(seal: bytes) -> None:
+def test_a_damaged_seal_is_reported(seal: bytes) -> None:
     with pytest.raises(StoreCorrupt):
         seal_of(ROW + b"\n" + seal)

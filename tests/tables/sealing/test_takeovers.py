@@ -58,7 +58,7 @@ def test_rows_are_read_as_they_were_written(since: int, pointers: frozenset[int]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 12, 20])
-def test_a_damaged_row_is_told(cut: int) -> None:
+def test_a_damaged_row_is_reported(cut: int) -> None:
     row = encode_crossings(Crossings(7, frozenset({9})))
     for damaged in (row[:cut], row[:cut] + b"\xff" + row[cut + 1 :]):
         with pytest.raises(StoreCorrupt):
