@@ -153,7 +153,7 @@ class Store(Protocol):
     def raise_format(self) -> None:
         """Rename properties (`tables.raising`) and record the present format, unless `is_raised`.
 
-        Older versions refuse the store from then on. Repeatable, wherever it was interrupted.
+        Older versions refuse the store from then on. After an interruption, call it again.
         Raises as `write` does.
         """
         ...

@@ -112,7 +112,7 @@ def _in_words(reasons: Sequence[str]) -> list[str]:
 async def _may_read_all(schemas: AsyncSchemas, visit: Visit, name: str, numbers: list[int]) -> bool:
     if visit.may(Action.READ, subject_resource(None)):
         return True
-    looked_at = [await schemas.version(name, each) for each in numbers[:_VERSIONS_LOOKED_AT]]
+    looked_at = [await schemas.version(name, number) for number in numbers[:_VERSIONS_LOOKED_AT]]
     return len(looked_at) == len(numbers) and not any(each.references for each in looked_at)
 
 

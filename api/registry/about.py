@@ -31,7 +31,9 @@ class AboutHandlers(Handlers):
         reader = reader_of(exchange)
 
         found = await self._registry.list(
-            lambda state: [each for each in reader.contexts(state) if each.startswith(prefix)]
+            lambda state: [
+                context for context in reader.contexts(state) if context.startswith(prefix)
+            ]
         )
         await answer(exchange, page(exchange, found))
 

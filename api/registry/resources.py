@@ -59,10 +59,10 @@ _BY_ANSWER = frozenset(
 def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple[Operation, ...]:
     """Return the operations, each with the resource that it acts on."""
     return tuple(
-        replace(each, decided_by=DecidedBy.ANSWER)
-        if each.name in _BY_ANSWER
-        else replace(each, resource=partial(_resource, registry, each))
-        for each in operations
+        replace(operation, decided_by=DecidedBy.ANSWER)
+        if operation.name in _BY_ANSWER
+        else replace(operation, resource=partial(_resource, registry, operation))
+        for operation in operations
     )
 
 
@@ -176,7 +176,9 @@ def _without_words(error: RegistryError, subject: str) -> RegistryError:
 def _destroyed(state: State, decided: Decided[A]) -> list[str]:
     """Return the subjects from which a decision deletes versions without writing them again."""
     written = {
-        (each.subject, each.id) for each in decided.records if isinstance(each, SchemaWritten)
+        (record.subject, record.id)
+        for record in decided.records
+        if isinstance(record, SchemaWritten)
     }
     gone = []
     for record in decided.records:

@@ -16,7 +16,5 @@ async def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
     await exchange.touches(
         Action.SUBSCRIBE, [each.topic_id for each in moved], [each.name for each in moved]
     )
-    await exchange.touches(
-        Action.TAKE, [each.topic_id for each in acks], [each.name for each in acks]
-    )
+    await exchange.touches(Action.TAKE, [ack.topic_id for ack in acks], [ack.name for ack in acks])
     await exchange.touches(Action.PUBLISH, [each.topic_id for each in request.publish])

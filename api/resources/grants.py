@@ -72,7 +72,7 @@ def _rule_of(request: RuleRequest) -> Rule:
             "",
             request.who,
             one_of(Effect, request.effect, "effect"),
-            frozenset(one_of(Action, each, "actions") for each in request.actions),
+            frozenset(one_of(Action, action, "actions") for action in request.actions),
             one_of(Kind, request.kind, "kind"),
             request.namespace,
             request.name,

@@ -119,7 +119,7 @@ async def publish_all(exchange: Exchange) -> None:
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     await exchange.touches(Action.PUBLISH, list(topics))
     await touch_carried(exchange, request.carried)
-    take_publish(exchange, [each for messages in topics.values() for each in messages])
+    take_publish(exchange, [message for messages in topics.values() for message in messages])
     # The body names the topics, so their shard was not known before.
     services = exchange.endpoint.context.services
     published = await services.messaging.publish_all(

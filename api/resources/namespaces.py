@@ -58,9 +58,9 @@ _NAMESPACES_CONTENT = json_content(
 async def list_namespaces(exchange: Exchange) -> None:
     """Answer with the declared namespaces."""
     found = [
-        each
-        for each in await exchange.context.services.namespaces.namespaces()
-        if exchange.may(Action.DESCRIBE, topic_resource(each.name, None))
+        namespace
+        for namespace in await exchange.context.services.namespaces.namespaces()
+        if exchange.may(Action.DESCRIBE, topic_resource(namespace.name, None))
     ]
     await exchange.answer(OK, encode_namespaces(found), JSON_TYPE)
 

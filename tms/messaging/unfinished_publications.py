@@ -139,7 +139,9 @@ class UnfinishedPublications:
         if others:
             self._rolling_back[write_pointer] = others
         generations = self._by_pointer.get(write_pointer, {})
-        for generation in [each for each in generations if each.topic_id == topic_id]:
+        for generation in [
+            generation for generation in generations if generation.topic_id == topic_id
+        ]:
             ranges = generations.pop(generation)
             remaining = [each for each in ranges if not _is_in(each, first, last)]
             if remaining:

@@ -40,7 +40,7 @@ def misfits(
     alike = [version for version in checked if version.schema.kind == schema.kind]
     asked = {id(version): _comparisons(knowledge, schema, version, level) for version in alike}
     found = knowledge.findings.answers_to(
-        [each for pairs in asked.values() for each in pairs], Compared
+        [pair for pairs in asked.values() for pair in pairs], Compared
     )
     shown = f"{{validateFields: '{str(bool(config.validate_fields)).lower()}', "
     shown += f"compatibility: '{level}'}}"
@@ -93,7 +93,9 @@ def _messages(answer: Compared | NoSchema, schema: Schema, comparison: Compariso
         return [f"The schemas could not be compared: {answer.reason}"]
     is_new = comparison.reader.text == schema.text
     reader, writer = ("new", "old") if is_new else ("old", "new")
-    return [_message(each, reader, writer) for each in answer.incompatibilities]
+    return [
+        _message(incompatibility, reader, writer) for incompatibility in answer.incompatibilities
+    ]
 
 
 def _message(reason: Incompatibility, reader: str, writer: str) -> str:
@@ -113,7 +115,7 @@ def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
     group = config.compatibility_group
     if group:
         wanted = property_of(schema, group)
-        versions = [each for each in versions if property_of(each.schema, group) == wanted]
+        versions = [version for version in versions if property_of(version.schema, group) == wanted]
     is_transitive = (config.compatibility or LEVEL_DEFAULT).is_transitive
     return versions if is_transitive else versions[:1]
 

@@ -110,7 +110,7 @@ def check_writable(state: State, subject: str) -> None:
 
 def _check_unreferenced(state: State, version: Version, except_from: str | None = None) -> None:
     """Raise `RegistryError` (42206) if a version refers to one, except from a subject."""
-    if any(each.subject != except_from for each in state.referrers(version)):
+    if any(referrer.subject != except_from for referrer in state.referrers(version)):
         raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
 
 
@@ -156,7 +156,7 @@ def delete_context(state: State, name: str) -> Decided[None]:
     if any(context_of(subject) == context for subject in state.subjects):
         raise RegistryError(CONTEXT_NOT_EMPTY, context=context)
     check_writable(state, scope)
-    keys = [key for each in sorted(settings) for key in settings_keys(state, each)]
+    keys = [key for setting in sorted(settings) for key in settings_keys(state, setting)]
     deleted = frozenset({*state.deleted_contexts, context})
     gone = [Purged(key) for key in keys]
     return Decided(None, [[*gone, CountersWritten(state.next_ids(), deleted)]])

@@ -49,11 +49,11 @@ def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
     """Yield names of one context, or of all, with a prefix; in byte order."""
     if prefix.startswith(ALL_CONTEXTS):
         wanted = prefix.removeprefix(ALL_CONTEXTS)
-        yield from sorted(each for each in names if parse_subject(each).name.startswith(wanted))
+        yield from sorted(name for name in names if parse_subject(name).name.startswith(wanted))
         return
     start, context = qualified(prefix), context_of(prefix)
     yield from sorted(
-        each for each in names if each.startswith(start) and context_of(each) == context
+        name for name in names if name.startswith(start) and context_of(name) == context
     )
 
 
@@ -91,9 +91,9 @@ def versions(
     """Return the numbers of a subject's versions. Raises `RegistryError` (40401)."""
     all_versions = state.versions(state.resolved(name), deleted=True)
     if deleted_only:
-        found = [each.number for each in all_versions if each.is_deleted]
+        found = [version.number for version in all_versions if version.is_deleted]
     else:
-        found = [each.number for each in all_versions if deleted or not each.is_deleted]
+        found = [version.number for version in all_versions if deleted or not version.is_deleted]
     if not found:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     return found

@@ -188,12 +188,18 @@ class RegistryValues:
         reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
         payloads = [
-            (index, each.payload) for index, each in enumerate(messages) if not each.is_tombstone
+            (index, message.payload)
+            for index, message in enumerate(messages)
+            if not message.is_tombstone
         ]
         values = await self._told_part(topic.subject, payloads, reader)
         keys: dict[int, DecodedValue] = {}
         if topic.key_subject is not None:
-            raw = [(index, each.key) for index, each in enumerate(messages) if each.key is not None]
+            raw = [
+                (index, message.key)
+                for index, message in enumerate(messages)
+                if message.key is not None
+            ]
             keys = await self._told_part(topic.key_subject, raw, reader)
         nothing = DecodedValue()
         return [

@@ -65,7 +65,10 @@ def _normalizes(state: State, subject: str, submitted: SubmittedSchema) -> bool:
 
 def _told(submitted: SubmittedSchema, reason: str) -> str:
     shown = shortened(submitted.text, _CHARS_SHOWN)
-    named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
+    named = ", ".join(
+        f"{reference.name}={reference.subject}/{reference.version}"
+        for reference in submitted.references
+    )
     return (
         f"Invalid schema {shown} with refs [{named}] of type {submitted.kind}, "
         f"details: {shortened(reason, _CHARS_SHOWN)}"
@@ -76,7 +79,8 @@ def submitted_in(subject: str, submitted: SubmittedSchema) -> SubmittedSchema:
     """Return a schema with references resolved in a subject's context, in order."""
     context = context_of(subject)
     references = tuple(
-        replace(each, subject=resolved_in(each.subject, context)) for each in submitted.references
+        replace(reference, subject=resolved_in(reference.subject, context))
+        for reference in submitted.references
     )
     metadata, rules = contract_in_order(submitted.metadata, submitted.rule_set)
     return replace(submitted, references=references, metadata=metadata, rule_set=rules)
@@ -87,13 +91,13 @@ def resolved_references(
 ) -> tuple[SchemaReference, ...]:
     """Return references with their present versions. Raises `RegistryError` (42201)."""
     found = []
-    for each in references:
-        version = _live(state, each.subject, each.version)
+    for reference in references:
+        version = _live(state, reference.subject, reference.version)
         if version is None:
-            reason = f"no version {each.version} of subject {each.subject!r}"
-            reason = f"Invalid reference {each.name!r}: {reason}"
+            reason = f"no version {reference.version} of subject {reference.subject!r}"
+            reason = f"Invalid reference {reference.name!r}: {reason}"
             raise RegistryError(INVALID_SCHEMA, reason=reason)
-        found.append(SchemaReference(each.name, version.subject, version.number))
+        found.append(SchemaReference(reference.name, version.subject, version.number))
     return tuple(found)
 
 
@@ -135,8 +139,8 @@ class _Walk:
         if references and depth > limits.references_depth_max:
             reason = f"References are nested more than {limits.references_depth_max} levels deep"
             raise RegistryError(INVALID_SCHEMA, reason=reason)
-        for each in references:
-            name, met = each.name, (each.subject, each.version)
+        for reference in references:
+            name, met = reference.name, (reference.subject, reference.version)
             version = self.known.state.version(*met)
             if name in self.texts or met in self.met or version is None:
                 continue

@@ -57,4 +57,4 @@ class AuditRecord:
         return f"{json.dumps(told, separators=(',', ':'))}\n".encode("ascii")
 
 
-_NAMES: Final = tuple(each.name for each in fields(AuditRecord))
+_NAMES: Final = tuple(field.name for field in fields(AuditRecord))

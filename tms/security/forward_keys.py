@@ -108,7 +108,7 @@ class ForwardKeys:
 
 
 def _is_due(keys: Sequence[_Key], now_ms: int) -> bool:
-    """Whether a newer key is due. A key from the future, made by a wrong clock, stays."""
+    """Whether a newer key is due. A key of a server whose clock is ahead is not replaced early."""
     return not keys or now_ms - keys[0].made_ms >= OLD_MS
 
 

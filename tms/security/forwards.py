@@ -234,7 +234,7 @@ def _identity(name: str, groups: str) -> Identity | None:
 
 def _signature(secret: bytes, *parts: str | bytes) -> str:
     mac = hmac.new(secret, digestmod=hashlib.sha256)
-    for part in (each.encode() if isinstance(each, str) else each for each in parts):
+    for part in (part.encode() if isinstance(part, str) else part for part in parts):
         # With its length before it, no part can be mistaken for the end of another.
         mac.update(len(part).to_bytes(8, "big") + part)
     return base64.urlsafe_b64encode(mac.digest()).rstrip(b"=").decode("ascii")

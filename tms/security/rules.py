@@ -51,7 +51,7 @@ class Identity:
         """The names whose rules may apply to it."""
         if self.principal == ANONYMOUS:
             return (ANONYMOUS,)
-        return (self.principal, *(f"{GROUP}{each}" for each in sorted(self.groups)), EVERYBODY)
+        return (self.principal, *(f"{GROUP}{group}" for group in sorted(self.groups)), EVERYBODY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ class _Builder:
         made["name"] = full
         if "aliases" in made:
             aliases = _texts(made["aliases"], "aliases")
-            made["aliases"] = list(dict.fromkeys(full_name(each, own) for each in aliases))
+            made["aliases"] = list(dict.fromkeys(full_name(alias, own) for alias in aliases))
         if kind in RECORDS:
             fields = schema.get("fields")
             if not isinstance(fields, list):

@@ -64,16 +64,16 @@ class Serdes:
         self, references: tuple[SchemaReference, ...], form: str, sources: dict[str, str]
     ) -> None:
         """Collect everything that references lead to, each after what it needs."""
-        for each in references:
-            if each.name in sources:
+        for reference in references:
+            if reference.name in sources:
                 continue
             if len(sources) >= _REFERENCES_MAX:
                 raise UnusableSchema(f"it needs more than {_REFERENCES_MAX} others")
             version = await self._schemas().version(
-                each.subject, each.version, deleted=True, form=form
+                reference.subject, reference.version, deleted=True, form=form
             )
             await self._collect(version.references, form, sources)
-            sources.setdefault(each.name, version.schema)
+            sources.setdefault(reference.name, version.schema)
 
 
 def _context(subject: str) -> str:

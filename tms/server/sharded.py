@@ -178,7 +178,9 @@ class ShardedServices:
         if self.sharding.shards == 1:
             kind = FindingKind.WRITES_REFUSED
             return [
-                each for shard in self.shards for each in shard.refused_writes(kind, "the store")
+                refused_write
+                for shard in self.shards
+                for refused_write in shard.refused_writes(kind, "the store")
             ]
         reported = {
             number: Finding(

@@ -48,7 +48,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def typed_schema(columns: Mapping[str, pa.DataType]) -> StructType:
     """Return Spark's schema of typed columns."""
-    return StructType([StructField(name, from_arrow_type(each)) for name, each in columns.items()])
+    return StructType(
+        [StructField(name, from_arrow_type(column)) for name, column in columns.items()]
+    )
 
 
 def of_topics(schema: StructType, column: str, topics: str) -> StructType:

@@ -103,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = read_back(start)
         topics = self._topics(begin)
         kept, losses = left(begin, topics)
-        self._reading.lose(each for each in losses if each.topic not in self._told_left)
+        self._reading.lose(loss for loss in losses if loss.topic not in self._told_left)
         self._told_left |= kept.keys()
         begin = {topic: at for topic, at in begin.items() if topic not in kept}
         standings, time_ms = standings_for(

@@ -97,7 +97,7 @@ class History:
         }
         for name, kept in self._topics.items():
             kept.activity += rates[name].messages
-        self._take_in({name: each.messages for name, each in rates.items()})
+        self._take_in({name: rate.messages for name, rate in rates.items()})
         for name, kept in self._topics.items():
             for ring, rate in zip(kept.rings, rates[name], strict=True):
                 ring.values[at] = rate

@@ -196,8 +196,7 @@ _OTHERWISE = (-1, 0, 0)
 def _short_fields(body: bytes, at: int, names: AbstractSet[bytes]) -> tuple[int, int, int]:
     """Return the flags of a message at `at`, and where its fields end and its payload begins.
 
-    Flags below 0 mean that it has other parts than a short key and one short header of a known
-    name.
+    The flags are negative unless it only has a short key and one short header of a known name.
     """
     end, flags = at + 1, 0
     if body[at] == _PRESENT:

@@ -275,7 +275,7 @@ def decode_members(answer: bytes) -> list[GroupMember]:
 
 def encode_open(messages: Iterable[OpenMessage]) -> bytes:
     """Return the answer that lists open messages."""
-    return encode([body_of(OpenBody, each, id=each.id.hex()) for each in messages])
+    return encode([body_of(OpenBody, message, id=message.id.hex()) for message in messages])
 
 
 def decode_open(answer: bytes) -> list[OpenMessage]:

@@ -152,9 +152,9 @@ def values_to_encode(messages: Sequence[Any]) -> dict[int, ValueToEncode]:
     Raises `InvalidRequest`.
     """
     return {
-        index: _value_of(each)
-        for index, each in enumerate(messages)
-        if isinstance(each, GivenBody) and each.is_value
+        index: _value_of(message)
+        for index, message in enumerate(messages)
+        if isinstance(message, GivenBody) and message.is_value
     }
 
 

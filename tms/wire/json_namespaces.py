@@ -12,7 +12,7 @@ from tms.wire.json_values import decode, decode_answer
 
 SettingsBody = msgspec.defstruct(
     "SettingsBody",
-    [(each.name, each.type, None) for each in fields(NamespaceSettings)],
+    [(field.name, field.type, None) for field in fields(NamespaceSettings)],
     namespace={"__doc__": "The settings; if one is null or missing, the server's limit applies."},
     forbid_unknown_fields=True,
 )

@@ -198,14 +198,14 @@ class CommitAcksBody(msgspec.Struct, forbid_unknown_fields=True):
 def _parts_of(settle: Settle) -> dict[str, Any]:
     """Return the fields of a settle."""
     return {
-        "acks": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.acks],
+        "acks": [AcksBody(ack.delivery, _hexes(ack.ids)) for ack in settle.acks],
         "nacks": [
             NacksBody(
-                each.delivery, _hexes(each.ids), each.delay_s, kept_of(each.reason), each.dead
+                nack.delivery, _hexes(nack.ids), nack.delay_s, kept_of(nack.reason), nack.dead
             )
-            for each in settle.nacks
+            for nack in settle.nacks
         ],
-        "release": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.releases],
+        "release": [AcksBody(release.delivery, _hexes(release.ids)) for release in settle.releases],
         "extend": None if settle.extend is None else list(settle.extend),
         "lease_s": settle.lease_s,
         "leave": settle.leave,
@@ -217,15 +217,15 @@ def _hexes(ids: Sequence[bytes] | None) -> list[str] | None:
 
 
 def _ids(texts: Iterable[str] | None) -> list[bytes] | None:
-    return None if texts is None else [parse_id(each) for each in texts]
+    return None if texts is None else [parse_id(text) for text in texts]
 
 
 def _settle_of(body: SettlePartsBody) -> Settle:
     return Settle(
-        [Acks(each.delivery, _ids(each.ids)) for each in body.acks],
+        [Acks(ack.delivery, _ids(ack.ids)) for ack in body.acks],
         [
-            Nacks(each.delivery, _ids(each.ids), each.delay_s, each.reason, each.dead)
-            for each in body.nacks
+            Nacks(nack.delivery, _ids(nack.ids), nack.delay_s, nack.reason, nack.dead)
+            for nack in body.nacks
         ],
         [Releases(each.delivery, _ids(each.ids)) for each in body.release],
         body.extend,
@@ -327,14 +327,14 @@ def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:
     """Return the acks of a commit as JSON fields."""
     return [
         CommitAcksBody(
-            each.topic_id.namespace,
-            each.topic_id.name,
-            each.name,
-            each.member,
-            each.delivery,
-            [message_id.hex() for message_id in each.ids],
+            ack.topic_id.namespace,
+            ack.topic_id.name,
+            ack.name,
+            ack.member,
+            ack.delivery,
+            [message_id.hex() for message_id in ack.ids],
         )
-        for each in acks
+        for ack in acks
     ]
 
 
@@ -343,13 +343,13 @@ def commit_acks_of(bodies: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
     return tuple(
         [
             CommitAcks(
-                TopicId(each.namespace, each.topic),
-                each.subscription,
-                each.member,
-                each.delivery,
-                [parse_id(message_id) for message_id in each.ids],
+                TopicId(body.namespace, body.topic),
+                body.subscription,
+                body.member,
+                body.delivery,
+                [parse_id(message_id) for message_id in body.ids],
             )
-            for each in bodies
+            for body in bodies
         ]
     )
 

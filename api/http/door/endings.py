@@ -28,7 +28,7 @@ class Endings:
             if kept.expires_ms is not None
         ]
         certificates = (self._certificate(file) for file in self._certificates)
-        return [*found, *(each for each in certificates if each is not None)]
+        return [*found, *(certificate for certificate in certificates if certificate is not None)]
 
     def _certificate(self, file: str) -> Ending | None:
         from cryptography import x509  # noqa: PLC0415  an extra
@@ -41,7 +41,7 @@ class Endings:
             certificates = x509.load_pem_x509_certificates(Path(file).read_bytes())
         except (OSError, ValueError):
             return None
-        ends = min(each.not_valid_after_utc for each in certificates)
+        ends = min(certificate.not_valid_after_utc for certificate in certificates)
         ending = Ending(f"certificate {file}", int(ends.timestamp() * 1000), fails=True)
         self._read[file] = written, ending
         return ending

@@ -191,10 +191,10 @@ class Connections:
     def _waiting(self) -> Iterator[tuple[OpenConnection, str, float]]:
         """Yield the connections that may be evicted, with their addresses and starts of waiting."""
         for timeouts in (self.idle, self.lingering, self.unread.since):
-            for each in list(timeouts):
-                since_s = self._waits_since(each)
+            for timeout in list(timeouts):
+                since_s = self._waits_since(timeout)
                 if since_s is not None:
-                    yield each, each.address, since_s
+                    yield timeout, timeout.address, since_s
 
     def _waits_since(self, connection: OpenConnection) -> float | None:
         """Return when a connection began to wait for its client; None if it must stay."""

@@ -46,9 +46,9 @@ class CommitRequest:
     @property
     def topics(self) -> Sequence[TopicId]:
         """The topics of the whole request."""
-        moved = [each.topic_id for each in self.advances]
+        moved = [advance.topic_id for advance in self.advances]
         published = [each.topic_id for each in self.publish]
-        return [*moved, *published, *(each.topic_id for each in self.acks)]
+        return [*moved, *published, *(ack.topic_id for ack in self.acks)]
 
 
 NOTHING = CommitRequest()

@@ -197,11 +197,11 @@ def _readers(facts: Facts) -> Iterator[Finding]:
 
 
 def _groups(facts: Facts) -> Iterator[Finding]:
-    for each in facts.lags:
-        for hindrance in each.hindrances:
+    for lag in facts.lags:
+        for hindrance in lag.hindrances:
             yield Finding(
                 kind=FindingKind.GROUP_HINDERED,
-                where=f"{each.place} {each.name}",
+                where=f"{lag.place} {lag.name}",
                 text=hindrance.text,
                 advice=hindrance.advice,
             )

@@ -22,8 +22,8 @@ def hindrances_of(
 ) -> list[Hindrance]:
     """Return what hinders a group.
 
-    The server does if its groups may not open more messages, and `burial_error` if dead letters
-    cannot be written.
+    `is_server_full` says that the server's groups may not open more messages, and `burial_error`
+    why dead letters cannot be written.
     """
     return [
         *_dead_letters(state, settings, burial_error),

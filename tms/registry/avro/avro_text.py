@@ -3,7 +3,7 @@
 Texts that differ only in spaces, in the order of attributes or in the form of names have one such
 text, so they are one schema. Doc, aliases, defaults and other attributes are kept. Normalized text
 also sorts those attributes and the keys within defaults, and writes float and double defaults as
-such; a type without a namespace inside a namespace gets that one, as in Confluent's.
+such. A type without a namespace gets the one that encloses it, as in Confluent's registry.
 
 The trees must be of valid schemas (`tms.serdes.avro_tree`).
 """

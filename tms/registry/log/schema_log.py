@@ -344,8 +344,8 @@ def _with_counters(records: Sequence[Record | Purged], state: State) -> Sequence
 
     So no id is reused, and each write has an origin that identifies it.
     """
-    gone = [each.key.keytype == SCHEMA for each in records if isinstance(each, Purged)]
-    is_counted = any(isinstance(each, CountersWritten) for each in records)
+    gone = [record.key.keytype == SCHEMA for record in records if isinstance(record, Purged)]
+    is_counted = any(isinstance(record, CountersWritten) for record in records)
     is_wanted = any(gone) or (gone and len(gone) == len(records))
     return [*records, state.counters()] if is_wanted and not is_counted else records
 

@@ -31,11 +31,11 @@ def with_options(raw: bytes, imported: Iterable[pb.FileDescriptorProto]) -> Any:
     """
     pool = DescriptorPool()
     files = [*imported, pb.FileDescriptorProto.FromString(raw)]
-    if _DESCRIPTOR_FILE not in {each.name for each in files}:
+    if _DESCRIPTOR_FILE not in {file.name for file in files}:
         files.insert(0, pb.FileDescriptorProto.FromString(pb.DESCRIPTOR.serialized_pb))
     try:
-        for each in files:
-            pool.AddSerializedFile(each.SerializeToString())
+        for file in files:
+            pool.AddSerializedFile(file.SerializeToString())
     except TypeError as error:
         raise InvalidSchema(str(error).rpartition("descriptor pool: ")[2]) from None
     kind: Any = GetMessageClass(
@@ -146,7 +146,7 @@ class _File:
 
 def _once(elements: list[Any]) -> list[Any]:
     """Return elements without those that already exist."""
-    return list({id(each): each for each in elements}.values())
+    return list({id(element): element for element in elements}.values())
 
 
 def _reserved_of(descriptor: Any, kind: Any, beyond: int, greatest: int) -> list[Any]:

@@ -24,7 +24,7 @@ def proto_text(file: ast.File, resolve: Meant | None = None) -> str:
 
 
 def _of(elements: Iterable[object], *kinds: type) -> list[Any]:
-    return [each for each in elements if isinstance(each, kinds)]
+    return [element for element in elements if isinstance(element, kinds)]
 
 
 def _indented(text: str) -> str:
@@ -172,7 +172,7 @@ class _Printer:
 
     def _extension(self, extension: ast.Extension, scope: str) -> str:
         fields = self._fields(_of(extension.elements, ast.Field, ast.Group), scope)
-        inner = _groups([[_indented(each) for each in fields]])
+        inner = _groups([[_indented(field) for field in fields]])
         return f"extend {self._type(extension.typeName, scope)} {{{inner}}}\n"
 
     def _service(self, service: ast.Service, scope: str) -> str:
@@ -192,7 +192,7 @@ class _Printer:
         options = self._options(method.elements)
         if not options:
             return f"{start};\n"
-        return f"{start} {{\n{''.join(_indented(each) for each in options)}}};\n"
+        return f"{start} {{\n{''.join(_indented(option) for option in options)}}};\n"
 
 
 def _label(cardinality: ast.FieldCardinality | None) -> str:
@@ -211,7 +211,7 @@ def _value(value: Any) -> str:
         return f"[\n{_listed([_value(each) for each in value])}]"
     if isinstance(value, ast.MessageLiteral):
         fields = _of(value.elements, ast.MessageLiteralField)
-        return f"{{\n{_listed([f'{each.name}: {_value(each.value)}' for each in fields])}}}"
+        return f"{{\n{_listed([f'{field.name}: {_value(field.value)}' for field in fields])}}}"
     return value.name if isinstance(value, ast.Identifier) else str(value)
 
 

@@ -102,11 +102,11 @@ def _messages(
     messages: Iterable[DescriptorProto], scope: str
 ) -> Iterator[tuple[str, DescriptorProto]]:
     """Yield messages with their full names, outer before inner ones."""
-    for each in messages:
-        if not each.options.map_entry:
-            name = _joined(scope, each.name)
-            yield name, each
-            yield from _messages(each.nested_type, name)
+    for message in messages:
+        if not message.options.map_entry:
+            name = _joined(scope, message.name)
+            yield name, message
+            yield from _messages(message.nested_type, name)
 
 
 def _message(name: str, described: DescriptorProto, *, is_proto3: bool) -> ProtoMessage:

@@ -197,14 +197,16 @@ class Findings:
 
         Raises `Unanswered` with all that are missing.
         """
-        missing: list[Question] = [each for each in questions if each not in self.answers]
+        missing: list[Question] = [
+            question for question in questions if question not in self.answers
+        ]
         if missing:
             raise Unanswered(missing)
         found = {}
-        for each in questions:
-            answer = self.answers[each]
+        for question in questions:
+            answer = self.answers[question]
             assert isinstance(answer, expected | NoSchema)
-            found[each] = answer
+            found[question] = answer
         return found
 
     def answer_to(self, question: Question, expected: type[A]) -> A | NoSchema:

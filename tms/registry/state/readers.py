@@ -51,9 +51,11 @@ class SchemaReader:
         """Return the contexts in which something is readable, in order."""
         if self._may_read is None:
             return state.contexts()
-        seen = {context_of(each) for each in state.subjects if self._may_read(each)}
+        seen = {context_of(subject) for subject in state.subjects if self._may_read(subject)}
         return [
-            each for each in state.contexts() if each in seen or self.reads(scope_of_context(each))
+            context
+            for context in state.contexts()
+            if context in seen or self.reads(scope_of_context(context))
         ]
 
     def refused_in(self, state: State, references: Iterable[SchemaReference]) -> str | None:
@@ -77,8 +79,9 @@ class SchemaReader:
     def reads_whole(self, state: State, versions: Iterable[Version]) -> bool:
         """Whether versions are readable with everything they refer to."""
         return all(
-            self.reads(each.subject) and self.refused_in(state, each.schema.references) is None
-            for each in versions
+            self.reads(version.subject)
+            and self.refused_in(state, version.schema.references) is None
+            for version in versions
         )
 
     def check_references(self, state: State, references: Iterable[SchemaReference]) -> None:

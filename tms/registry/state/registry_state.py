@@ -227,7 +227,9 @@ class State:
         if scope == EVERYWHERE:
             yield from sorted(self.subjects)
         elif scope == scope_of_context(context):
-            yield from sorted(each for each in self.subjects if context_of(each) == context)
+            yield from sorted(
+                subject for subject in self.subjects if context_of(subject) == context
+            )
         elif scope in self.subjects:
             yield scope
 

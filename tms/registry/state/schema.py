@@ -54,8 +54,8 @@ class Schema:
         """The same for equal schemas only."""
         told = hashlib.blake2b(digest_size=_IDENTITY_BYTES)
         parts = [self.kind, self.text]
-        for each in self.references:
-            parts += [each.name, each.subject, str(each.version)]
+        for reference in self.references:
+            parts += [reference.name, reference.subject, str(reference.version)]
         if self.metadata is not None or self.rule_set is not None:
             parts.append(_encode((self.metadata, self.rule_set)).decode())
         for part in parts:

@@ -108,7 +108,7 @@ class _Batches:
         if self._errors is None:
             return [f.count("*").alias("messages")]
         counts = {"messages": f.col(ERROR).isNull(), "errors": f.col(ERROR).isNotNull()}
-        return [f.count_if(each).alias(name) for name, each in counts.items()]
+        return [f.count_if(count).alias(name) for name, count in counts.items()]
 
     def check(self, columns: list[str]) -> None:
         """Raise `InvalidRequest` for fields with the names of folders."""

@@ -47,7 +47,7 @@ def prune(
     found = regions(store, load({"store": store}, None).settings)
     on_regions(len(found))
     rows = [(number, *region) for number, region in enumerate(found)]
-    # One partition per region, as far as possible: by number, not by a hash.
+    # Partition by number, not by hash, so that nearly every region has a partition of its own.
     parted = spark.createDataFrame(rows, _REGION).repartitionByRange(len(rows), "number")
     done = parted.mapInArrow(
         _Pruning(store), "region int, reason string, rows bigint, row_bytes bigint"

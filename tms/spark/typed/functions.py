@@ -60,8 +60,8 @@ def from_tms(
         )
         subject = server.schemas.topic(topic).subject or ""
     wanted = {
-        name: each
-        for name, each in reader.columns().items()
+        name: column
+        for name, column in reader.columns().items()
         if name not in OWN_TYPES or name in OF_DAMAGED
     }
     struct = typed_schema(wanted)

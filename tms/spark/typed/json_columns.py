@@ -45,7 +45,7 @@ class NumberColumn(PlainColumn):
 
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values. Raises `OverflowError` for those above all doubles."""
-        return super().column([None if each is None else float(each) for each in values])
+        return super().column([None if value is None else float(value) for value in values])
 
     def values(self, column: pa.Array) -> list[Any]:
         """Return the values of a column. Raises `Unencodable` for those that JSON lacks."""
@@ -127,7 +127,7 @@ def _only_choice(part: Mapping[str, Any]) -> Any:
     for name in _CHOICES:
         choices = part.get(name)
         if isinstance(choices, list):
-            others = [each for each in choices if each != {"type": "null"}]
+            others = [choice for choice in choices if choice != {"type": "null"}]
             return others[0] if len(others) == 1 else None
     return None
 

@@ -93,7 +93,7 @@ def damaged_column(name: str, payloads: pa.Array, decoded: Decoded) -> pa.Array:
     """Return the column of errors, or of the payloads with errors."""
     if name == ERROR:
         return pa.array(decoded.errors, pa.string())
-    is_damaged = pa.array([each is not None for each in decoded.errors], pa.bool_())
+    is_damaged = pa.array([error is not None for error in decoded.errors], pa.bool_())
     return pc.if_else(is_damaged, payloads, pa.scalar(None, payloads.type))
 
 

@@ -41,8 +41,8 @@ class ReaderSchema:
         """Return the columns of a reader without a schema: the fields, then the message's."""
         asked = {*DEFAULT_OWN, *OF_DAMAGED}
         return {
-            name: each
-            for name, each in self.columns().items()
+            name: column
+            for name, column in self.columns().items()
             if name not in OWN_TYPES or name in asked
         }
 
