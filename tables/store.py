@@ -177,5 +177,5 @@ class Store(Protocol):
 
 def tables_with(features: Collection[str]) -> Sequence[str]:
     """Return the tables that a store with these features has."""
-    found = [table for each, table in TABLES_OF_FEATURES.items() if each in features]
-    return (*TABLES, *dict.fromkeys(found))
+    tables = [table for each, table in TABLES_OF_FEATURES.items() if each in features]
+    return (*TABLES, *dict.fromkeys(tables))

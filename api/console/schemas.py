@@ -208,12 +208,12 @@ def _comparisons(old: list[str], new: list[str]) -> int:
 
 def _lines(lines: Iterator[str]) -> Iterator[Line]:
     colours = {"+": "good", "-": "bad"}
-    left = _DIFFERENCE_CHARS
+    remaining = _DIFFERENCE_CHARS
     for line in islice(lines, len(("---", "+++")), None):
-        if left <= 0:
+        if remaining <= 0:
             yield Line("…", "")
             return
-        left -= min(len(line), _LINE_CHARS)
+        remaining -= min(len(line), _LINE_CHARS)
         yield Line(line[:_LINE_CHARS], colours.get(line[:1], ""))
 
 

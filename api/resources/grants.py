@@ -122,7 +122,7 @@ async def remove_rule(exchange: Exchange) -> None:
 async def list_tokens(exchange: Exchange) -> None:
     """Answer with the tokens, without their secrets."""
     grants = grants_of(exchange)
-    found = sorted(grants.tokens.values(), key=lambda token: (token.principal, token.id))
+    tokens = sorted(grants.tokens.values(), key=lambda token: (token.principal, token.id))
     bodies = [
         TokenBody(
             each.id,
@@ -131,7 +131,7 @@ async def list_tokens(exchange: Exchange) -> None:
             each.expires_ms,
             grants.is_setting(each.id),
         )
-        for each in found
+        for each in tokens
     ]
     await exchange.answer(OK, _encode(bodies), JSON_TYPE)
 

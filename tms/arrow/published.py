@@ -122,16 +122,16 @@ def _are_headers(kind: pa.DataType) -> bool:
 
 def _headers_of(column: pa.Array) -> list[Any]:
     column.validate(full=True)
-    found: list[Any] = column.to_pylist()
-    return found
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _bytes_of(column: pa.Array) -> list[bytes | None]:
     column.validate(full=True)
     if column.type in (pa.string(), pa.large_string()):
         column = column.cast(pa.large_binary())
-    found: list[bytes | None] = column.to_pylist()
-    return found
+    values: list[bytes | None] = column.to_pylist()
+    return values
 
 
 def _is_compressed(metadata: bytes) -> bool:

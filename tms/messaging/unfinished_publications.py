@@ -116,8 +116,8 @@ class UnfinishedPublications:
 
     def first_stored(self, generation: Generation) -> dict[int, bytes]:
         """Return the first key that a generation has in the Payload table, by write pointer."""
-        found = ((pointer, noted.get(generation)) for pointer, noted in self._stored.items())
-        return {pointer: key for pointer, key in found if key is not None}
+        keys = ((pointer, noted.get(generation)) for pointer, noted in self._stored.items())
+        return {pointer: key for pointer, key in keys if key is not None}
 
     def rolling_back(
         self, write_pointer: int, topic: TopicMetadata, first: bytes, last: bytes

@@ -196,9 +196,9 @@ class AvroJson:
                     cached[place] = self._json(value, branch, field, cached)
                 except Undecodable as error:
                     cached[place] = error
-            told = cached[place]
-            if not isinstance(told, Undecodable):
-                return None if value is None else {self._name(branch): told}
+            converted = cached[place]
+            if not isinstance(converted, Undecodable):
+                return None if value is None else {self._name(branch): converted}
         raise Undecodable(f"{shown_value(value)} does not have a type of its union", field)
 
 

@@ -28,14 +28,14 @@ async def _references(
     schemas: AsyncSchemas, file: FileDescriptor, *, register: bool
 ) -> tuple[SchemaReference, ...]:
     put = schemas.register if register else schemas.find
-    found = []
+    imported = []
     for dependency in file.dependencies:
         if dependency.name in STANDARD_FILES:
             continue
         references = await _references(schemas, dependency, register=register)
         version = await put(dependency.name, _text(dependency), PROTOBUF, references)
-        found.append(SchemaReference(dependency.name, dependency.name, version.version))
-    return tuple(found)
+        imported.append(SchemaReference(dependency.name, dependency.name, version.version))
+    return tuple(imported)
 
 
 def _text(file: FileDescriptor) -> str:

@@ -257,10 +257,10 @@ def encode_settled(settled: Settled) -> bytes:
 
 def decode_settled(answer: bytes) -> Settled:
     """Return the outcome of a settle."""
-    told = decode_answer(SettledBody, answer)
-    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
-    lease_s = None if told.lease_s is msgspec.UNSET else told.lease_s
-    return Settled(told.settled, refused, lease_s)
+    body = decode_answer(SettledBody, answer)
+    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in body.refused]
+    lease_s = None if body.lease_s is msgspec.UNSET else body.lease_s
+    return Settled(body.settled, refused, lease_s)
 
 
 def encode_take(take: Take) -> bytes:
@@ -310,16 +310,18 @@ def encode_taken_head(taken: Taken) -> bytes:
 
 def decode_taken_head(head: bytes) -> Taken:
     """Return the answer to a take, without its messages."""
-    told = decode_answer(TakenHeadBody, head)
-    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
+    body_head = decode_answer(TakenHeadBody, head)
+    refused = [
+        RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in body_head.refused
+    ]
     return Taken(
-        told.delivery,
-        told.lease_s,
+        body_head.delivery,
+        body_head.lease_s,
         (),
-        told.attempts,
-        told.limited_by,
-        None if told.stopped_at is None else int(told.stopped_at),
-        Settled(told.settled, refused),
+        body_head.attempts,
+        body_head.limited_by,
+        None if body_head.stopped_at is None else int(body_head.stopped_at),
+        Settled(body_head.settled, refused),
     )
 
 

@@ -20,7 +20,7 @@ class Endings:
 
     def __call__(self) -> list[Ending]:
         """Return the expiries; a certificate is read again once its file has changed."""
-        found = [
+        endings = [
             Ending(f"token {token_id} of {kept.principal}", kept.expires_ms, fails=False)
             for token_id, kept in (
                 () if self._access is None else self._access.grants.tokens.items()
@@ -28,16 +28,16 @@ class Endings:
             if kept.expires_ms is not None
         ]
         certificates = (self._certificate(file) for file in self._certificates)
-        return [*found, *(certificate for certificate in certificates if certificate is not None)]
+        return [*endings, *(certificate for certificate in certificates if certificate is not None)]
 
     def _certificate(self, file: str) -> Ending | None:
         from cryptography import x509  # noqa: PLC0415  an extra
 
         try:
             written = Path(file).stat().st_mtime_ns
-            known = self._read.get(file)
-            if known is not None and known[0] == written:
-                return known[1]
+            cached = self._read.get(file)
+            if cached is not None and cached[0] == written:
+                return cached[1]
             certificates = x509.load_pem_x509_certificates(Path(file).read_bytes())
         except (OSError, ValueError):
             return None

@@ -183,10 +183,10 @@ class Connections:
 
     def _evict(self) -> None:
         """Cut off the first connection of the eviction order, if there is one."""
-        found = self._evictions.next(self.loop.time())
-        if found is not None:
-            self.left(found)
-            found.abort()  # over TLS, closing it could take time
+        evicted = self._evictions.next(self.loop.time())
+        if evicted is not None:
+            self.left(evicted)
+            evicted.abort()  # over TLS, closing it could take time
 
     def _waiting(self) -> Iterator[tuple[OpenConnection, str, float]]:
         """Yield the connections that may be evicted, with their addresses and starts of waiting."""

@@ -102,10 +102,12 @@ async def submit_carried(
     if request is NOTHING:
         return await submit(())
     while True:
-        given = [carrier.carry(request, caller) for carrier in carriers]
+        carried = [carrier.carry(request, caller) for carrier in carriers]
         try:
             async with AsyncExitStack() as held:
-                parts = [await held.enter_async_context(each) for each in given if each is not None]
+                parts = [
+                    await held.enter_async_context(each) for each in carried if each is not None
+                ]
                 return await submit(parts)
         except CarryAgain:
             continue

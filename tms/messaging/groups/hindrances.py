@@ -50,7 +50,7 @@ def _dead_letters(
             f"It is paused, and {failed} of its messages have failed. It pauses itself before more "
             f"than {settings.dead_letters_max} messages become dead letters within "
             f"{settings.dead_letters_per_s} seconds.",
-            "Repair its workers, then run `tms group resume`.",
+            "Fix its workers, then run `tms group resume`.",
         )
 
 

@@ -123,8 +123,8 @@ class LogMemory:
             return None
         lost = entry.record
         if isinstance(lost, VersionLost):
-            told = "version %d of the subject %r cannot be read, and is skipped: %s"
-            _log.error(told, lost.version, lost.subject, lost.reason)
+            text = "version %d of the subject %r cannot be read, and is skipped: %s"
+            _log.error(text, lost.version, lost.subject, lost.reason)
         self.state.take(entry)
         return entry.origin
 
@@ -168,8 +168,8 @@ class SchemaLog:
 
         Raises `RegistryError` (50001, 50002).
         """
-        wanted = self._begun + 1
-        while self._ended < wanted:
+        number = self._begun + 1
+        while self._ended < number:
             if self._reading is None:
                 self._reading = asyncio.create_task(self._read())
             await shared(self._reading)

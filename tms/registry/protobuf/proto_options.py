@@ -23,9 +23,9 @@ _TAGS = "tags"
 
 def without_extensions(file: ast.File) -> ast.File:
     """Return a file without custom options and their definitions."""
-    left = copy.deepcopy(file)
-    _strip(left.file_elements)
-    return left
+    copied = copy.deepcopy(file)
+    _strip(copied.file_elements)
+    return copied
 
 
 def _strip(elements: list[Any]) -> None:
@@ -45,12 +45,12 @@ def _is_extension(element: object) -> bool:
 
 def proto_tags(file: ast.File) -> Tags:
     """Return the tags of messages and fields that have any."""
-    found = []
+    tagged = []
     for entity, options in _entities(file):
         tags = _tags_of(options, _meta(entity))
         if tags:
-            found.append((entity, tuple(tags)))
-    return tuple(found)
+            tagged.append((entity, tuple(tags)))
+    return tuple(tagged)
 
 
 def retagged(file: ast.File, change: Tagged) -> ast.File:
@@ -105,11 +105,11 @@ def _meta(entity: Entity) -> str:
 
 
 def _options(places: dict[Entity, list[Any]], entity: Entity) -> list[Any]:
-    found = places.get(Entity(entity.path.removeprefix("."), entity.is_field))
-    if found is None:
+    options = places.get(Entity(entity.path.removeprefix("."), entity.is_field))
+    if options is None:
         kind = "field" if entity.is_field else "message"
         raise InvalidSchema(f"No {kind} {entity.path} was found")
-    return found
+    return options
 
 
 def _name(element: object) -> str:
@@ -126,15 +126,15 @@ def _literal(options: list[Any], name: str) -> ast.MessageLiteral | None:
 
 def _tags_of(options: list[Any], name: str) -> list[str]:
     """Return the tags in options, whether as a list or one by one."""
-    found: list[Any] = []
+    tags: list[Any] = []
     literal = _literal(options, name)
     for each in literal.elements if literal is not None else ():
         if isinstance(each, ast.MessageLiteralField) and each.name == _TAGS:
-            found += each.value if isinstance(each.value, list) else [each.value]
+            tags += each.value if isinstance(each.value, list) else [each.value]
     for option in options:
         if _name(option) == f"{name}.{_TAGS}":
-            found += option.value if isinstance(option.value, list) else [option.value]
-    return [tag.text for tag in found if isinstance(tag, Quoted)]
+            tags += option.value if isinstance(option.value, list) else [option.value]
+    return [tag.text for tag in tags if isinstance(tag, Quoted)]
 
 
 def _set_tags(options: list[Any], name: str, tags: Iterable[str]) -> None:

@@ -126,8 +126,8 @@ class _Printer:
         """Return the options after a field or a value; several are on lines of their own."""
         if not options:
             return ""
-        given = sorted(options, key=lambda each: each.name) if self._is_normalized else options
-        texts = [f"{each.name} = {_value(each.value)}" for each in given]
+        ordered = sorted(options, key=lambda each: each.name) if self._is_normalized else options
+        texts = [f"{each.name} = {_value(each.value)}" for each in ordered]
         if len(texts) == 1:
             return f" [{texts[0]}]"
         lines = [f"{text}," for text in texts[:-1]] + texts[-1:]
@@ -184,11 +184,11 @@ class _Printer:
         return f"service {service.name} {{{inner}}}\n"
 
     def _method(self, method: ast.Method, scope: str) -> str:
-        taken, given = (
+        taken, types = (
             f"({'stream ' if each.stream else ''}{self._type(each.type, scope)})"
             for each in (method.input_type, method.output_type)
         )
-        start = f"rpc {method.name} {taken} returns {given}"
+        start = f"rpc {method.name} {taken} returns {types}"
         options = self._options(method.elements)
         if not options:
             return f"{start};\n"

@@ -115,12 +115,12 @@ def _message(name: str, described: DescriptorProto, *, is_proto3: bool) -> Proto
         f".{name}.{each.name}": each for each in described.nested_type if each.options.map_entry
     }
     for each in described.field:
-        found = _field(each, entries.get(each.type_name), is_proto3=is_proto3)
+        field = _field(each, entries.get(each.type_name), is_proto3=is_proto3)
         if is_in_oneof(each):
             oneof = described.oneof_decl[each.oneof_index].name
-            made.oneofs.setdefault(oneof, {})[found.tag] = found
+            made.oneofs.setdefault(oneof, {})[field.tag] = field
         else:
-            made.fields[found.tag] = found
+            made.fields[field.tag] = field
     return made
 
 

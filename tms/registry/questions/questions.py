@@ -202,12 +202,12 @@ class Findings:
         ]
         if missing:
             raise Unanswered(missing)
-        found = {}
+        answers = {}
         for question in questions:
             answer = self.answers[question]
             assert isinstance(answer, expected | NoSchema)
-            found[question] = answer
-        return found
+            answers[question] = answer
+        return answers
 
     def answer_to(self, question: Question, expected: type[A]) -> A | NoSchema:
         """Return the answer to a question, as `answers_to`. Raises `Unanswered`."""

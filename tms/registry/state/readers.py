@@ -26,8 +26,8 @@ Refuse = Callable[[str | None], Never]
 
 
 def _refuse(subject: str | None) -> Never:
-    told = f"subject {subject}" if subject else "all subjects"
-    raise NotPermitted(action=READ, resource=told)
+    resource = f"subject {subject}" if subject else "all subjects"
+    raise NotPermitted(action=READ, resource=resource)
 
 
 class SchemaReader:
@@ -105,10 +105,10 @@ class SchemaReader:
 
         Raises `NotPermitted` if none is, without naming a subject, because ids can be guessed.
         """
-        found = [version for version in uses if self.reads(version.subject)]
-        if not found and self._may_read is not None:
+        readable = [version for version in uses if self.reads(version.subject)]
+        if not readable and self._may_read is not None:
             self._refuse(None)
-        return sorted(found, key=lambda each: (each.subject, each.number))
+        return sorted(readable, key=lambda each: (each.subject, each.number))
 
     def one_of(self, version: Version, uses: Iterable[Version]) -> Version:
         """Return `version`, or if it is unreadable another of its uses. Raises `NotPermitted`."""
@@ -124,5 +124,5 @@ def reader_of(caller: Caller, *actions: str) -> SchemaReader:
     may = caller.may_on_subject
     if may is None:
         return EVERYTHING
-    wanted = actions or (READ,)
-    return SchemaReader(lambda subject: any(may(action, subject) for action in wanted))
+    needed = actions or (READ,)
+    return SchemaReader(lambda subject: any(may(action, subject) for action in needed))

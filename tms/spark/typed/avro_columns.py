@@ -122,8 +122,8 @@ def _logical(described: Any, kind: str) -> ColumnForm | None:
         if not (0 < precision <= _DIGITS_MAX and 0 <= scale <= precision):
             return None
         return DecimalColumn(precision, scale, described.get("size"))
-    found = _NUMBERED.get((kind, logical))
-    return None if found is None else NumberedColumn(*found)
+    converter = _NUMBERED.get((kind, logical))
+    return None if converter is None else NumberedColumn(*converter)
 
 
 def _json(schema: AvroTypes, part: Any) -> JsonColumn:

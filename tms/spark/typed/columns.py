@@ -60,13 +60,13 @@ def _family(kind: pa.DataType) -> str:
 
 def as_type(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Return a column as another type of the same kind. Raises `Unencodable`."""
-    given, family = _family(column.type), _family(target)
+    families, family = _family(column.type), _family(target)
     zones = [getattr(each, "tz", None) is None for each in (column.type, target)]
-    is_same = given in _TAKES.get(family, (family,)) and zones[0] == zones[1]
+    is_same = families in _TAKES.get(family, (family,)) and zones[0] == zones[1]
     if not is_same and not kinds.is_null(column.type):
         raise Unencodable(f"it is {column.type}, and {target} is expected")
     made = column.cast(target)
-    if given == family == "floating":  # the only cast of Arrow that changes the value
+    if families == family == "floating":  # the only cast of Arrow that changes the value
         infinite = pc.and_(pc.is_inf(made), pc.is_finite(column))
         refuse_first(column, infinite, f"is too large for {target}")
     return made

@@ -47,8 +47,8 @@ class ValueForm:
             if column in names:
                 with named_unfit(name, Undecodable):
                     record = self._record
-                    found = values if record is None else record.of_field(values, name)
-                    made[column] = form.column(found)
+                    part = values if record is None else record.of_field(values, name)
+                    made[column] = form.column(part)
         return made
 
     def values(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:

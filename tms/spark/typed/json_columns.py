@@ -135,11 +135,11 @@ def _only_choice(part: Mapping[str, Any]) -> Any:
 def _at(whole: Any, reference: str) -> Any:
     """Return the part that a reference within the schema names, None if it is elsewhere."""
     start, *steps = reference.split("/")
-    found = whole if start == "#" else None
+    node = whole if start == "#" else None
     for step in steps:
         name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        node = node.get(name) if isinstance(node, dict) else None
+    return node
 
 
 def _kind(part: Mapping[str, Any]) -> str:

@@ -169,10 +169,10 @@ def _names(enum: EnumDescriptor) -> tuple[Callable[[int], str], Callable[[str], 
     numbers = {name: each.number for name, each in enum.values_by_name.items()}
 
     def number(text: str) -> int:
-        found = numbers.get(text)
-        if found is None and not text.lstrip("-").isdecimal():
+        value = numbers.get(text)
+        if value is None and not text.lstrip("-").isdecimal():
             raise Unencodable(f"{enum.name} has no {text[:100]!r}")
-        return int(text) if found is None else found
+        return int(text) if value is None else value
 
     return lambda number: names.get(number) or str(number), number
 

@@ -61,10 +61,10 @@ class TypedRows:
         return decoded.columns[name]
 
     def _decoder(self, topic: str) -> PayloadDecoder:
-        found = self._topics.get(topic)
-        if found is None:
-            found = self._topics[topic] = self._schemas.topic(topic)
-        subject = found.subject or ""
+        cached = self._topics.get(topic)
+        if cached is None:
+            cached = self._topics[topic] = self._schemas.topic(topic)
+        subject = cached.subject or ""
         context = context_of(subject)
         if context not in self._decoders:
             self._decoders[context] = payload_decoder(
