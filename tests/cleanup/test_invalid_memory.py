@@ -39,7 +39,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
 
 
 async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
-    """Have transactions publish, each by itself, and end by their timeout."""
+    """Make transactions publish, each by itself, and end by their timeout."""
     transactions, messaging = twin.transactions, twin.services.messaging
 
     async def publish() -> None:
@@ -52,7 +52,7 @@ async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
 
 
 def rounds(twin: Twin, count: int) -> None:
-    """Have a thousand time out in a topic, delete it, and clean up, so many times."""
+    """Make a thousand time out in a topic, delete it, and clean up, so many times."""
     messaging = twin.services.messaging
     for number in range(count):
         topic_id = TopicId("ns", f"t{number % 10}")

@@ -1,4 +1,4 @@
-"""Workers in processes of their own: they forget to close, fork, are stopped, or stand still."""
+"""Workers in processes of their own: they forget to close, fork, are stopped, or pause."""
 
 import os
 import signal

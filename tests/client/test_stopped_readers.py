@@ -1,4 +1,4 @@
-"""A reader that stands still at a transaction in progress: the log tells at which, and whose."""
+"""A reader that pauses at a transaction in progress: the log tells at which, and whose."""
 
 import asyncio
 import logging
@@ -192,7 +192,7 @@ with client.transaction(owner="billing", timeout_s=1000) as tx:
 def test_a_producer_that_comes_back_fences_what_it_left_open(
     server: ServerProcess, namespace: str
 ) -> None:
-    """As docs/transactions.md advises: readers go on at once, and not after the timeout."""
+    """As docs/transactions.md advises: readers continue at once, and not after the timeout."""
     with tms.connect(server.url, namespace) as client:
         topic = client.topic("orders")
         topic.create()

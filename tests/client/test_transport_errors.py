@@ -1,4 +1,4 @@
-"""Whatever the connections of a client raise is one of our errors, and the client goes on.
+"""Whatever the connections of a client raise is one of our errors, and the client continues.
 
 The faults are raised in the place of what asyncio's connections do.
 """

@@ -1,4 +1,4 @@
-"""Several servers on one metadata store: one leads at a time, and another goes on after it.
+"""Several servers on one metadata store: one leads at a time, and another continues after it.
 
 The sessions are of one host, so they can be lost at will; time is virtual.
 """
@@ -248,7 +248,7 @@ async def test_a_store_that_was_away_for_longer_than_a_lease_costs_no_leader_its
     for server in (first, second):
         world.host.disconnect(server.session)
     await passes(away * LEASE_S)
-    # The one that stands by is back first.
+    # The follower is back first.
     for server in (second, first):
         world.host.reconnect(server.session)
         await passes(LEASE_S / 5)

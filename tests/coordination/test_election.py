@@ -1,4 +1,4 @@
-"""Elections: one leads, the others follow, and each change is told once."""
+"""Elections: one leads, the others follow, and each change is reported once."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, nothing is added where there is none, damage is told."""
+"""Frames: what goes in comes out, nothing is added where there is none, damage is reported."""
 
 import pickle
 from copy import copy

@@ -1,4 +1,4 @@
-"""Work that is shared goes on without its callers, and its error is told to those that are left."""
+"""Shared work continues without its callers, and its error is raised in those that remain."""
 
 import asyncio
 import gc

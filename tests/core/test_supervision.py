@@ -1,4 +1,4 @@
-"""A supervised task goes on whatever its work raises, and it is told which tasks fail."""
+"""A supervised task continues whatever its work raises, and it is told which tasks fail."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ def anyio_backend() -> object:
 
 
 class Work:
-    """Fails some times, and then goes on until it is told to end."""
+    """Fails some times, and then continues until it is told to end."""
 
     def __init__(self, *faults: BaseException) -> None:
         self.faults = list(faults)

@@ -1,6 +1,6 @@
-"""The disk takes no more writes: publishers are told so, readers go on, nothing is lost.
+"""The disk takes no more writes: publishers are told so, readers continue, nothing is lost.
 
-And when there is room again, it goes on by itself.
+And when there is room again, it continues by itself.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ def test_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
 def test_a_disk_with_little_room_again_and_again(disk: FullDisk, chance: random.Random) -> None:
     """Large flushes and compactions run into the end of the disk wherever it happens to be.
 
-    A kill hits the server while it is still without room, opens the store anew, or has done so.
+    A kill hits the server while it is still without room, opens the store again, or has done so.
     """
     ledger = Ledger()
 

@@ -138,7 +138,7 @@ def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) 
     flip(log, damaged.start + HEAD_BYTES + 3)
 
     check_refused_as_corrupt(killed.folder)
-    check_refused_as_corrupt(killed.folder)  # nothing was repaired or dropped meanwhile
+    check_refused_as_corrupt(killed.folder)  # nothing was repaired or dropped in the meantime
 
     flip(log, damaged.start + HEAD_BYTES + 3)
     check_after_restart(killed)

@@ -1,4 +1,4 @@
-"""Each task that must live goes on after whatever what it stands on has raised.
+"""Each task that must live continues after whatever what it stands on has raised.
 
 The tasks are the real ones; one call of theirs raises instead of what it would do. A task that is
 not in the table fails the last test.

@@ -183,7 +183,7 @@ async def test_a_consumer_of_one_that_was_does_not_move_the_one_made_again(
     ended: str,
     by_ms: int,
 ) -> None:
-    """Whatever the clock was set to meanwhile."""
+    """Whatever the clock was set to in the meantime."""
     before = await subscriptions.create_subscription(TOPIC, "s")
     for _ in range(3):
         before = await subscriptions.advance(Advance(TOPIC, "s", FIRST, before.version))

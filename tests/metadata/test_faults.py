@@ -158,7 +158,7 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
     is_let_through: list[bool] = []
     with Hearing(int(host.rpartition(":")[2])) as proxy:
         other = await sessions_at(remote)
-        # One of its two ways is held with a put inside, as by a server that stands still.
+        # One of its two ways is held with a put inside, as by a server that pauses.
         store = await sessions_at(f"{kind}://{proxy.address},{host}/{base}", SHORT_S)
         await store.put("/k", b"first")
         proxy.hold()
@@ -236,7 +236,7 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     await found.until_events(LOST, BACK)
 
     assert await cache.get("/k") == 4
-    # The other session has to be made anew where it had not been told of all by then.
+    # The other session has to be made again where it had not been told of all by then.
     await until(lambda: found.other.is_connected)
     await found.other.put("/k", b"5")
 

@@ -100,7 +100,7 @@ async def test_ids_and_versions_come_from_memory(registries: Registries) -> None
 
 
 async def test_memory_that_is_too_old_is_read_again(registries: Registries) -> None:
-    """A tombstone may have come and gone meanwhile."""
+    """A tombstone may have come and gone in the meantime."""
     called, other = registries.make(), registries.make()
     await called.register("s", fixed(1))
     await other.delete("s", permanent=False)
@@ -217,7 +217,7 @@ async def test_nobody_else_writes_the_topic(registries: Registries) -> None:
 
 
 async def test_an_error_of_a_way_that_was_left_means_nothing(registries: Registries) -> None:
-    """A client that was closed meanwhile raises `RuntimeError`; the other way is taken."""
+    """A client that was closed in the meantime raises `RuntimeError`; the other way is taken."""
     way = WayToLog()
 
     class Left:

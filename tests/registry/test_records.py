@@ -1,4 +1,4 @@
-"""Records of the log: what is written is read, and what is no record is told."""
+"""Records of the log: what is written is read, and what is not a record is reported."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Lines are added to the file of this name, whatever is done to it meanwhile."""
+"""Lines are added to the file of this name, whatever is done to it in the meantime."""
 
 import logging
 import os

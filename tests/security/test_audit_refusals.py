@@ -1,4 +1,4 @@
-"""What strangers are refused is told once, then counted, and is bounded whatever they choose."""
+"""Refusals of strangers are recorded once, then counted, and bounded whatever names they use."""
 
 import asyncio
 from dataclasses import replace
@@ -61,7 +61,8 @@ def test_the_first_is_reported_at_once_and_the_others_as_one_line_a_minute() -> 
     for _ in range(3):
         told.clock.advance(MINUTE_MS)
         told.refuse(500)
-    # The first 999, then what came in each whole minute; nothing of the kind is told at once again.
+    # The first 999, then what came in each whole minute; nothing of the kind is reported at once
+    # again.
     assert told.counts() == [999, 500, 500]
     told.clock.advance(MINUTE_MS)
     told.refusals.tell_counts()

@@ -148,7 +148,7 @@ def message_of(message: tms.Message) -> tuple[bytes | None, bytes | None, dict[s
 
 
 def shout(payload: bytes) -> bytes | None:
-    """Raises `UnicodeDecodeError` for what is no text; drops what is empty."""
+    """Raises `UnicodeDecodeError` for what is not a text; drops what is empty."""
     return payload.decode().upper().encode() if payload else None
 
 

@@ -49,7 +49,7 @@ def test_a_page_goes_as_documented(
     spark: SparkSession,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In the order of README: each goes on where the one before has left the server."""
+    """In the order of README: each continues where the one before has left the server."""
     printed = ""
     for block in blocks(page):
         if block.kind == "text":

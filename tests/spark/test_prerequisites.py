@@ -1,4 +1,4 @@
-"""What Spark needs and is not there is told at once, on the driver, with what to do about it."""
+"""A missing prerequisite of Spark is reported at once, on the driver, with the remedy."""
 
 import platform
 import subprocess

@@ -65,7 +65,7 @@ class Crashed(NamedTuple):
 
     once: list[Path]
     twice: list[Path]
-    """Created anew by a second process, which has ended likewise."""
+    """Created again by a second process, which has ended likewise."""
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ while True:
 """
 _RUNS = 4
 _BATCHES = 200
-"""400 kB a run: several tables, which LevelDB merges meanwhile."""
+"""400 kB a run: several tables, which LevelDB merges in the meantime."""
 _NOT_NEEDED = {"LOCK", "LOG", "LOG.old", "tms.lock"}
 
 

@@ -17,7 +17,7 @@ from tms.core.values.room import Room
 
 MIB = 1024 * 1024
 OTHERS_MIB = 512
-"""Others write to the disk meanwhile."""
+"""Others write to the disk in the meantime."""
 LOOKS = 3_000
 
 

@@ -1,4 +1,4 @@
-"""A server that stands by: it has the leader answer, both bodies streamed, and says so.
+"""A follower: it has the leader answer, both bodies streamed, and says so.
 
 The leader is a real one on the memory store, and both are behind sockets.
 """

@@ -1,4 +1,4 @@
-"""A server that stands by, in front of a leader that does not answer as it should."""
+"""A follower, in front of a leader that does not answer as it should."""
 
 import asyncio
 

@@ -219,7 +219,7 @@ async def head_of(
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell where a reader waits after a moment instead of a second."""
+    """Report where a reader waits after a moment instead of a second."""
     monkeypatch.setattr(waiting_reader, "STOPPED_S", 0.02)
 
 

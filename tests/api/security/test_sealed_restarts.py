@@ -1,4 +1,4 @@
-"""Servers start anew, change who leads, and have other clocks: a good token is never told 401."""
+"""Servers start again, change who leads, and have other clocks: a good token is never told 401."""
 
 import asyncio
 import gc

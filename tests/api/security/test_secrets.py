@@ -1,4 +1,5 @@
-"""No secret is told: not in logs, metrics, documents, refusals, settings, nor to other processes.
+"""No secret is reported: not in logs, metrics, documents, refusals, settings, nor to other
+processes.
 
 One server in a process of its own is given a token, a password and a web token, right ones and
 wrong ones; then all that it tells is looked through.

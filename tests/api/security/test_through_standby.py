@@ -1,4 +1,4 @@
-"""What callers do through a server that stands by is theirs at the leader."""
+"""What callers do through a follower is theirs at the leader."""
 
 import json
 

@@ -70,7 +70,7 @@ class Cluster:
         return payloads
 
     def pruned(self) -> int:
-        """Have `tms prune` go over the store; return how much it dropped that was sealed."""
+        """Make `tms prune` go over the store; return how much it dropped that was sealed."""
         pruning = Pruning(self.url, {}, Limits(), SystemClock(), workers=1)
         dropped = sum(each.dropped for each in pruning.steps() if each.reason is Reason.SEALED)
         pruning.close()

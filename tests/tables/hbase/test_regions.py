@@ -176,7 +176,7 @@ def test_regions_that_split_and_merge_in_the_meantime_are_all_cleaned_up(
         split.join(0.3)  # so that the pass does not end before
     split.join()
     assert len(filled.regions(MESSAGE)) == before + 1
-    list(cleaner_of(filled).steps())  # which cuts the bounds anew, if that was too late
+    list(cleaner_of(filled).steps())  # which cuts the bounds again, if that was too late
     check_clean(filled)
 
     change(servers, "merge", name, b"\x00")  # with the next one; neither came of the split

@@ -1,4 +1,4 @@
-"""Two servers on one HBase: the one that leads is paused or stopped, and the other goes on.
+"""Two servers on one HBase: the one that leads is paused or stopped, and the other continues.
 
 The gateway here is one of its own, which closes idle connections soon; metadata is in the ZooKeeper
 that HBase has.

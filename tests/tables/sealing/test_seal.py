@@ -17,7 +17,7 @@ KEYS = st.builds(KEY.pack, MS, st.integers(0, 2))
 
 
 def leaders(ceilings: list[int], kept: list[set[bytes]]) -> tuple[Seal, set[bytes]]:
-    """Have leaders follow one another; return the last one's seal, and what is shown under it.
+    """Make leaders follow one another; return the last one's seal, and what is shown under it.
 
     Each finds the rows in `kept` that have a key up to the ceiling of those before.
     """

@@ -113,7 +113,7 @@ def test_a_change_before_the_seal_is_looked_at_again(world: World) -> None:
 
 
 def test_a_leader_changes_no_topic_that_a_later_one_has_sealed(world: World) -> None:
-    """Its clock stands still, it has looked at the topic before, and it reads the row again."""
+    """Its clock pauses, it has looked at the topic before, and it reads the row again."""
     first = SealedTables(world.leader(1))
     old = first.metadata.get(TOPIC)
     assert old is not None

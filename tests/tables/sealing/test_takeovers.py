@@ -14,7 +14,7 @@ from tms.core.errors import StoreCorrupt
 LEADERS = st.lists(
     st.tuples(
         st.booleans(),  # whether it writes down what went on
-        st.lists(st.integers(0, 4), max_size=4),  # for how many leaders each transaction goes on
+        st.lists(st.integers(0, 4), max_size=4),  # for how many leaders each transaction continues
     ),
     min_size=1,
     max_size=7,
