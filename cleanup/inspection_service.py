@@ -250,15 +250,15 @@ async def _letter_of(groups: Groups, group: Group, message_id: bytes) -> DeadLet
     after: bytes | None = None
     for _ in range(_LETTER_PAGES if group.settings.dead_letter else 0):
         try:
-            found = await groups.dead_letters(
+            letters = await groups.dead_letters(
                 group.topic_id, group.name, after=after, limit=REDRIVEN_MAX
             )
         except TopicNotFound:  # the topic of dead letters is deleted
             return None
-        for letter in found.letters:
+        for letter in letters.letters:
             if letter.origin.id == message_id:
                 return letter
-        after = found.next
+        after = letters.next
         if after is None:
             break
     return None

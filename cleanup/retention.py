@@ -71,7 +71,7 @@ class KeptTopics:
         times = [
             each.held_ms for each in (*self._before.copy().values(), *self._now.copy().values())
         ]
-        return min((each for each in times if each is not None), default=None)
+        return min((time for time in times if time is not None), default=None)
 
     def steps(self, topic: TopicMetadata, fates_now: FatesNow) -> Generator[Step, None, None]:
         """Count new entries of a topic, and trim it if it has too many; yield each step.

@@ -72,7 +72,7 @@ class UncountedStored:
             yield Step(PAYLOAD, Reason.RETENTION)
         times.append((yield from self._before_restart_ms(counted, start, live_ms, fates)))
         times.append((yield from self._ahead_ms(counted, start, live_ms, fates, written.end)))
-        return min((each for each in times if each is not None), default=None)
+        return min((time for time in times if time is not None), default=None)
 
     def _elsewhere_ms(self, start: bytes, fates: Fates) -> int | None:
         """Return the start of the oldest transaction that may be in progress, by any clock."""
@@ -95,7 +95,7 @@ class UncountedStored:
                 counted.stored_before[pointer] = first_stored_ms(self._store, run, live_ms)
                 yield Step(PAYLOAD, Reason.RETENTION)
         times = counted.stored_before.values()
-        return min((each for each in times if each is not None), default=None)
+        return min((time for time in times if time is not None), default=None)
 
     def _ahead_ms(
         self, counted: CountedMessages, start: bytes, live_ms: int, fates: Fates, end: bytes

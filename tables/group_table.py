@@ -139,7 +139,7 @@ class StoreGroupLog:
         if place == self._latest[:2]:
             return
         others = sorted({*self._older, *self._begun, self._latest})
-        older = [each for each in others if each[:2] != place]
+        older = [other for other in others if other[:2] != place]
         value = _encoded(older, snapshot)
         for row in chunked_values.rows_of(self._keys.snapshot(*place), value):
             batch = self._store.batch()

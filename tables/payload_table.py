@@ -88,10 +88,12 @@ class StorePayloadTable:
         def add(block: MessageBlock, next_key: bytes | None) -> None:
             runs.append(ReadRun(*references[len(runs)], block, next_key))
 
-        prefixes = [payload_prefix(topic_prefix, each.write_pointer) for each in references]
+        prefixes = [
+            payload_prefix(topic_prefix, reference.write_pointer) for reference in references
+        ]
         ranges = [
-            (start + each.first_key, after_prefix(start))
-            for start, each in zip(prefixes, references, strict=True)
+            (start + reference.first_key, after_prefix(start))
+            for start, reference in zip(prefixes, references, strict=True)
         ]
         with closing(self._rows(ranges)) as scanned:
             for index, rows in groupby(scanned, key=itemgetter(0)):

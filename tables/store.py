@@ -153,7 +153,7 @@ class Store(Protocol):
     def raise_format(self) -> None:
         """Rename properties (`tables.raising`) and record the present format, unless `is_raised`.
 
-        Older versions refuse the store from then on. Repeatable, wherever it was interrupted.
+        Older versions refuse the store from then on. After an interruption, call it again.
         Raises as `write` does.
         """
         ...
@@ -177,5 +177,5 @@ class Store(Protocol):
 
 def tables_with(features: Collection[str]) -> Sequence[str]:
     """Return the tables that a store with these features has."""
-    found = [table for each, table in TABLES_OF_FEATURES.items() if each in features]
-    return (*TABLES, *dict.fromkeys(found))
+    tables = [table for each, table in TABLES_OF_FEATURES.items() if each in features]
+    return (*TABLES, *dict.fromkeys(tables))

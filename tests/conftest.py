@@ -142,7 +142,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Have the collector pass over the tests themselves: a million objects, at each file's end."""
+    """Make the collector pass over the tests themselves: a million objects, at each file's end."""
     gc.disable()  # it would look through them dozens of times, and find next to nothing
     try:
         return (yield)
@@ -153,7 +153,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _closed() -> Iterator[None]:
-    """Have what a file's tests left open fail that file, and not whichever comes much later."""
+    """Make what a file's tests left open fail that file, and not whichever comes much later."""
     yield
     gc.collect()
     # What lives on (caches, modules) need not be looked through again, nor what a server that ran

@@ -1,4 +1,4 @@
-"""A clock that tests move: it stands still in between, so that their times are exact."""
+"""A clock that tests move: it pauses in between, so that their times are exact."""
 
 import itertools
 
@@ -8,7 +8,7 @@ _boots = itertools.count(1)
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is moved."""
+    """A clock that pauses until it is moved."""
 
     def __init__(self, now_ms: int) -> None:
         """Start at `now_ms`, milliseconds since the epoch, on a machine that has just started."""
@@ -43,6 +43,6 @@ class ManualClock(Clock):
         self._now_ms += by_ms
 
     def reboot(self) -> None:
-        """Start the machine again: steady time begins anew."""
+        """Start the machine again: steady time begins again."""
         self._steady_ms = 0
         self._boot = next(_boots)

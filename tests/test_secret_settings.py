@@ -29,7 +29,7 @@ TOML = "[advanced]\nauth_tokens ="
         ("", "", f"auth = '{TOKEN}'"),
     ],
 )
-def test_a_token_in_a_setting_is_not_told(
+def test_a_token_in_a_setting_is_not_reported(
     variable: str, value: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if variable:
@@ -43,7 +43,7 @@ def test_a_token_in_a_setting_is_not_told(
         assert "s3cret" not in err
 
 
-def test_a_token_in_a_flag_is_not_told() -> None:
+def test_a_token_in_a_flag_is_not_reported() -> None:
     code, out, err = run_command("serve", "--auth-tokens", TOKEN)
     assert (code, out) == (2, "")
     assert "auth_tokens is *** by --auth-tokens: give ID:SHA256:PRINCIPAL" in err
@@ -62,7 +62,7 @@ def test_a_token_is_not_in_the_error_of_who_makes_settings() -> None:
         ("TMS_REGISTRY_TOKEN_FILE", TOKEN),
     ],
 )
-def test_a_secret_instead_of_its_file_is_not_told(
+def test_a_secret_instead_of_its_file_is_not_reported(
     name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = tmp_path / "cert.pem"

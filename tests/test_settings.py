@@ -246,7 +246,9 @@ def test_variables_of_the_client_and_of_kubernetes_are_let_be(
 
 
 @pytest.mark.parametrize(("text", "reason"), [("= 5", "is not TOML"), (None, "cannot be read")])
-def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, text: str | None, reason: str) -> None:
+def test_a_file_that_cannot_be_used_is_reported(
+    tmp_path: Path, text: str | None, reason: str
+) -> None:
     file = tmp_path / "tms.toml"
     if text is not None:
         file.write_text(text)
@@ -328,7 +330,7 @@ def test_users_and_passwords_are_not_shown(form: tuple[str, ...]) -> None:
         ("--url", "ftp://me:secret@127.0.0.1:9", "topic", "list"),
     ],
 )
-def test_errors_tell_no_passwords(arguments: tuple[str, ...]) -> None:
+def test_errors_report_no_passwords(arguments: tuple[str, ...]) -> None:
     code, out, err = run_command(*arguments)
 
     assert code in (ExitCode.FAILED, ExitCode.USAGE, ExitCode.AWAY)

@@ -1,4 +1,4 @@
-"""An event loop whose time goes by hand: it goes on at once to when something is due.
+"""An event loop whose time goes by hand: it continues at once to when something is due.
 
 Calls that it makes of threads are made in it. What has threads of its own holds time while they
 work (`hold_time_while`), or else a timeout would be over before a thread has answered.

@@ -18,7 +18,7 @@ class Work:
 def counted() -> Iterator[Work]:
     """Count the lines that this thread runs in functions called within the context.
 
-    Nothing is collected meanwhile: the finalizers of what other tests left would count too.
+    Nothing is collected in the meantime: the finalizers of what other tests left would count too.
     """
     work, before, collects = Work(), sys.gettrace(), gc.isenabled()
 

@@ -85,8 +85,8 @@ class RequestPlaces:
         return self._sharding.home(namespace, values.get("topic"))
 
     def _of_query(self, exchange: Exchange) -> int | None:
-        given = values_of(exchange.query).get("shard", "") if exchange.query else ""
-        return whole_number(given, self._sharding.shards - 1)
+        shard = values_of(exchange.query).get("shard", "") if exchange.query else ""
+        return whole_number(shard, self._sharding.shards - 1)
 
     def _of_rows(self, exchange: Exchange) -> int | None:
         values = values_of(exchange.query) if exchange.query else {}

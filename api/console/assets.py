@@ -29,8 +29,8 @@ def _files() -> dict[str, tuple[bytes, bytes]]:
 
 async def serve(exchange: Exchange) -> None:
     """Answer with a file."""
-    found = _files().get(exchange.names["name"])
-    if found is None:
+    file = _files().get(exchange.names["name"])
+    if file is None:
         raise InvalidRequest("not_found", path=exchange.path)
-    content, content_type = found
+    content, content_type = file
     await exchange.answer(OK, content, content_type, _HEADERS)

@@ -93,14 +93,14 @@ async def _newer(
     if not topic.is_compact or message.key is None:
         return None
     position: bytes | None = id_after(message.id)
-    left = _NEWER_MAX
-    while position is not None and left > 0:
-        page = await messaging.page(topic.id, Reading(position, left, ALL_VISIBLE_LATEST))
+    remaining = _NEWER_MAX
+    while position is not None and remaining > 0:
+        page = await messaging.page(topic.id, Reading(position, remaining, ALL_VISIBLE_LATEST))
         for block in page.blocks:
             for newer in block:
                 if newer.key == message.key:
                     return newer.id
-        left -= max(page.count, 1)
+        remaining -= max(page.count, 1)
         position = page.next_position
     return None
 

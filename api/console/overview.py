@@ -51,7 +51,7 @@ def _busiest(visit: Visit, history: History) -> list[tuple[str, str, dict[str, f
     for namespace, name in history.busiest(_BUSIEST):
         rates = history.topic((namespace, name))
         if rates is not None and visit.may_topic(Action.DESCRIBE, namespace, name):
-            topics.append((namespace, name, {field: each[-1] for field, each in rates.items()}))
+            topics.append((namespace, name, {field: rate[-1] for field, rate in rates.items()}))
     return topics
 
 
@@ -83,7 +83,7 @@ def _charts(history: History) -> list[Chart]:
             [("store", history.values("store_bytes")), ("memory", history.values("memory_bytes"))],
         ),
     ]
-    return [each for each in charts if not each.is_empty]
+    return [chart for chart in charts if not chart.is_empty]
 
 
 ROWS = (Row("Overview", "", overview, Action.DESCRIBE, decided_by=DecidedBy.ANSWER),)

@@ -50,7 +50,7 @@ class SchemaForm:
         """Return the values of messages; those that are too large have an error instead."""
         if self._values is None:
             return [DecodedValue(error=no_registry())] * len(messages)
-        small = [each for each in messages if len(each.payload) <= _DECODED_BYTES_MAX]
+        small = [message for message in messages if len(message.payload) <= _DECODED_BYTES_MAX]
         try:
             decoded = iter(await self._values.decoded(self._schemas, small, caller=self._caller))
         except SchemasUnavailable as error:
@@ -59,8 +59,8 @@ class SchemaForm:
             error=f"larger than {_DECODED_BYTES_MAX:,} bytes: save the payload to see it"
         )
         return [
-            next(decoded) if len(each.payload) <= _DECODED_BYTES_MAX else too_large
-            for each in messages
+            next(decoded) if len(message.payload) <= _DECODED_BYTES_MAX else too_large
+            for message in messages
         ]
 
 

@@ -112,7 +112,7 @@ def _in_words(reasons: Sequence[str]) -> list[str]:
 async def _may_read_all(schemas: AsyncSchemas, visit: Visit, name: str, numbers: list[int]) -> bool:
     if visit.may(Action.READ, subject_resource(None)):
         return True
-    looked_at = [await schemas.version(name, each) for each in numbers[:_VERSIONS_LOOKED_AT]]
+    looked_at = [await schemas.version(name, number) for number in numbers[:_VERSIONS_LOOKED_AT]]
     return len(looked_at) == len(numbers) and not any(each.references for each in looked_at)
 
 
@@ -208,12 +208,12 @@ def _comparisons(old: list[str], new: list[str]) -> int:
 
 def _lines(lines: Iterator[str]) -> Iterator[Line]:
     colours = {"+": "good", "-": "bad"}
-    left = _DIFFERENCE_CHARS
+    remaining = _DIFFERENCE_CHARS
     for line in islice(lines, len(("---", "+++")), None):
-        if left <= 0:
+        if remaining <= 0:
             yield Line("…", "")
             return
-        left -= min(len(line), _LINE_CHARS)
+        remaining -= min(len(line), _LINE_CHARS)
         yield Line(line[:_LINE_CHARS], colours.get(line[:1], ""))
 
 

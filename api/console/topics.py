@@ -35,7 +35,7 @@ async def topics(visit: Visit) -> Answer:
     by_rate = sort if rates is not None and sort in _RATES else ""
     matching: Iterable[str]
     if rates is not None and by_rate:
-        by_name = {name: getattr(each, by_rate) for name, each in rates.items() if search in name}
+        by_name = {name: getattr(rate, by_rate) for name, rate in rates.items() if search in name}
         matching = sorted(by_name, key=lambda name: (-by_name[name], name))
     else:
         every = sorted(await visit.services.messaging.topics(namespace), reverse=is_down)

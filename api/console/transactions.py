@@ -109,7 +109,7 @@ async def _stopped(
 ) -> list[ReaderLag]:
     """Return the groups that report a transaction as what stops them."""
     groups = []
-    for lag in [each for each in lags if each.kind == "shared"][:_GROUPS_ASKED]:
+    for lag in [lag for lag in lags if lag.kind == "shared"][:_GROUPS_ASKED]:
         try:
             topic_id = TopicId(lag.namespace, lag.topic)
             state = (await visit.services.groups.group(topic_id, lag.name)).state

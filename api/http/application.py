@@ -40,11 +40,11 @@ class Application:
 
         own = [
             Route(
-                each.method,
-                each.path,
-                endpoint(each.handler, context, metrics.of(each.name), each),
+                operation.method,
+                operation.path,
+                endpoint(operation.handler, context, metrics.of(operation.name), operation),
             )
-            for each in operations
+            for operation in operations
         ]
         self.routes = Router(own, unmatched)
         if prefix:

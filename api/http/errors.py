@@ -51,21 +51,21 @@ ErrorForm = Callable[[Exception], ErrorAnswer]
 
 def answer_of(error: Exception, request_id: str | None = None) -> ErrorAnswer:
     """Return the answer to `error` in TMS's own interface, from the catalogue."""
-    known = error if isinstance(error, TmsError) else InternalError()
+    problem = error if isinstance(error, TmsError) else InternalError()
     headers = []
-    if known.status == _UNAVAILABLE:
+    if problem.status == _UNAVAILABLE:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
-    if known.status == _TOO_MANY:
-        headers.append((b"retry-after", b"%d" % known.detail.get("retry_after_s", RETRY_AFTER_S)))
-    if "allow" in known.detail:
-        headers.append((b"allow", known.detail["allow"].encode()))
-    if known.status == _UNAUTHORIZED:
-        headers += challenges(known)
-    if isinstance(known, NoLeader | Stopping):
+    if problem.status == _TOO_MANY:
+        headers.append((b"retry-after", b"%d" % problem.detail.get("retry_after_s", RETRY_AFTER_S)))
+    if "allow" in problem.detail:
+        headers.append((b"allow", problem.detail["allow"].encode()))
+    if problem.status == _UNAUTHORIZED:
+        headers += challenges(problem)
+    if isinstance(problem, NoLeader | Stopping):
         headers.append(NO_LEADER)
-    is_our_fault = known.status == _INTERNAL
+    is_our_fault = problem.status == _INTERNAL
     return ErrorAnswer(
-        known.status, error_body(known, request_id), _JSON_TYPE, headers, is_our_fault
+        problem.status, error_body(problem, request_id), _JSON_TYPE, headers, is_our_fault
     )
 
 

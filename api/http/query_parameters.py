@@ -57,26 +57,26 @@ def check_names(query: bytes, known: Collection[str]) -> None:
 
 def wait_of(values: Mapping[str, str], wait_s_max: float) -> float:
     """Return the seconds to wait, capped. Raises `InvalidRequest` (invalid_wait)."""
-    given = values.get("wait")
-    if given is None:
+    text = values.get("wait")
+    if text is None:
         return 0.0
     try:
-        wait_s = float(given) if _NUMBER.fullmatch(given) else math.nan
+        wait_s = float(text) if _NUMBER.fullmatch(text) else math.nan
     except ValueError:
         wait_s = math.nan
     if math.isnan(wait_s):
-        raise InvalidRequest("invalid_wait", wait=given)
+        raise InvalidRequest("invalid_wait", wait=text)
     return min(wait_s, wait_s_max)
 
 
 def limit_of(values: Mapping[str, str]) -> int | None:
     """Return the most items to return. Raises `InvalidRequest` (invalid_limit)."""
-    given = values.get("limit")
-    if given is None:
+    text = values.get("limit")
+    if text is None:
         return None
-    limit = whole_number(given)
+    limit = whole_number(text)
     if not limit:
-        raise InvalidRequest("invalid_limit", limit=shortened(given, _CHARS_SHOWN))
+        raise InvalidRequest("invalid_limit", limit=shortened(text, _CHARS_SHOWN))
     return limit
 
 
@@ -87,25 +87,25 @@ def time_of(values: Mapping[str, str], name: str) -> int | None:
 
 def seconds_of(values: Mapping[str, str], name: str) -> float | None:
     """Return a number of seconds. Raises `InvalidRequest` (invalid_query)."""
-    given = values.get(name)
-    if given is None:
+    text = values.get(name)
+    if text is None:
         return None
     try:
-        return float(given if _NUMBER.fullmatch(given) else "")
+        return float(text if _NUMBER.fullmatch(text) else "")
     except ValueError:
-        raise invalid(name, given, "number of seconds") from None
+        raise invalid(name, text, "number of seconds") from None
 
 
 def whole_number_of(
     values: Mapping[str, str], name: str, expected: str = "whole number"
 ) -> int | None:
     """Return the number of a parameter. Raises `InvalidRequest` (invalid_query)."""
-    given = values.get(name)
-    if given is None:
+    text = values.get(name)
+    if text is None:
         return None
-    number = whole_number(given)
+    number = whole_number(text)
     if number is None:
-        raise invalid(name, given, expected)
+        raise invalid(name, text, expected)
     return number
 
 
@@ -124,18 +124,18 @@ def id_of(values: Mapping[str, str], name: str) -> bytes:
 
 def if_last_of(values: Mapping[str, str]) -> bytes | None:
     """Return the id in `if_last`, `NO_ENTRIES` for "empty". Raises `InvalidRequest`."""
-    given = values.get("if_last")
-    if given is None:
+    text = values.get("if_last")
+    if text is None:
         return None
-    return NO_ENTRIES if given == EMPTY else parse_id(given)
+    return NO_ENTRIES if text == EMPTY else parse_id(text)
 
 
 def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], default: str) -> str:
     """Return a parameter's choice. Raises `InvalidRequest` (invalid_query)."""
-    given = values.get(name, default)
-    if given not in choices:
-        raise invalid(name, given, " or ".join(choices))
-    return given
+    choice = values.get(name, default)
+    if choice not in choices:
+        raise invalid(name, choice, " or ".join(choices))
+    return choice
 
 
 def flag_of(values: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -155,8 +155,8 @@ def transaction_id_of(text: str) -> int:
 
 def polled_transaction_of(values: Mapping[str, str]) -> int | None:
     """Return the id of the transaction to read in. Raises `InvalidRequest`."""
-    given = values.get("transaction_id")
-    return None if given is None else transaction_id_of(given)
+    text = values.get("transaction_id")
+    return None if text is None else transaction_id_of(text)
 
 
 def with_codec(query: bytes) -> bool:

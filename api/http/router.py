@@ -103,9 +103,9 @@ class Router(Generic[T]):
         """Change the target of an existing method and path."""
         [before] = [each for each in self.routes if each[:2] == route[:2]]
         self.routes.remove(before)
-        found = _walk(self._root, route.template.split("/"), 1, [])
-        assert found is not None, route
-        del found.methods[route.method]
+        node = _walk(self._root, route.template.split("/"), 1, [])
+        assert node is not None, route
+        del node.methods[route.method]
         self.mount("", [route])
 
     def find(self, method: str, path: str) -> RouteMatch[T]:
@@ -114,15 +114,15 @@ class Router(Generic[T]):
         HEAD has the route of GET. A request without a route has the target of `unmatched`, for
         not_found, method_not_allowed or malformed_request.
         """
-        known = self._known.get(path)
-        if known is None:
-            known = self._look_up(path)
-        found = known.get(method)
-        if found is None:
-            found = known.get("GET") if method == "HEAD" else None
-            if found is None:
-                return self._nowhere(method, path, known)
-        return found
+        by_method = self._known.get(path)
+        if by_method is None:
+            by_method = self._look_up(path)
+        match = by_method.get(method)
+        if match is None:
+            match = by_method.get("GET") if method == "HEAD" else None
+            if match is None:
+                return self._nowhere(method, path, by_method)
+        return match
 
     def _look_up(self, path: str) -> dict[str, RouteMatch[T]]:
         """Return the matches of a path, by method, and cache them if there are any."""
@@ -134,15 +134,15 @@ class Router(Generic[T]):
         by_names = {
             names: dict(zip(names, values, strict=True)) for _, names in node.methods.values()
         }
-        known = {
+        by_method = {
             method: RouteMatch(target, by_names[names])
             for method, (target, names) in node.methods.items()
         }
         if len(path) <= _KEPT_CHARS_MAX:  # clients repeat their requests
-            self._keep(path, known)
-        return known
+            self._keep(path, by_method)
+        return by_method
 
-    def _keep(self, path: str, known: dict[str, RouteMatch[T]]) -> None:
+    def _keep(self, path: str, by_method: dict[str, RouteMatch[T]]) -> None:
         """Cache the matches of a path that was requested before."""
         if path not in self._asked_once:
             self._asked_once[path] = None
@@ -150,17 +150,17 @@ class Router(Generic[T]):
         del self._asked_once[path]
         if len(self._known) == _KEPT:
             del self._known[next(iter(self._known))]
-        self._known[path] = known
+        self._known[path] = by_method
 
-    def _nowhere(self, method: str, path: str, known: Collection[str]) -> RouteMatch[T]:
+    def _nowhere(self, method: str, path: str, methods: Collection[str]) -> RouteMatch[T]:
         """Return the match of a request without a route; `known` are the path's methods."""
         parts, path = _parts_of(path), without_last_slash(path)
         code, detail = "not_found", {"path": path}
         if parts is None:
             parts = unquote(path).split("/")
             code, detail = "malformed_request", {"reason": "the path is not UTF-8"}
-        elif known:
-            allow = ", ".join(sorted({*known, "HEAD"} if "GET" in known else known))
+        elif methods:
+            allow = ", ".join(sorted({*methods, "HEAD"} if "GET" in methods else methods))
             code, detail = "method_not_allowed", {"method": method, "allow": allow}
         for prefix, unmatched in self._mounted:
             if parts[: len(prefix)] == prefix:
@@ -189,13 +189,13 @@ def _walk(node: _Node[T], parts: Sequence[str], at: int, values: list[str]) -> _
     part = parts[at]
     literal = node.literals.get(part)
     if literal is not None:
-        found = _walk(literal, parts, at + 1, values)
-        if found is not None:
-            return found
+        match = _walk(literal, parts, at + 1, values)
+        if match is not None:
+            return match
     if node.name is None or not part:
         return None
     values.append(part)
-    found = _walk(node.name, parts, at + 1, values)
-    if found is None:
+    match = _walk(node.name, parts, at + 1, values)
+    if match is None:
         values.pop()
-    return found
+    return match

@@ -30,10 +30,12 @@ class AboutHandlers(Handlers):
         prefix = text(exchange, "contextPrefix") if exchange.query else ""
         reader = reader_of(exchange)
 
-        found = await self._registry.list(
-            lambda state: [each for each in reader.contexts(state) if each.startswith(prefix)]
+        names = await self._registry.list(
+            lambda state: [
+                context for context in reader.contexts(state) if context.startswith(prefix)
+            ]
         )
-        await answer(exchange, page(exchange, found))
+        await answer(exchange, page(exchange, names))
 
     async def delete_context(self, exchange: Exchange) -> None:
         """Delete a context that has no schemas."""
@@ -91,7 +93,7 @@ class AboutHandlers(Handlers):
                 path="/",
                 handler=self.root,
                 is_page=True,
-                summary="Is the registry running?",
+                summary="Check that the registry is running",
                 description="The answer is an empty object.",
                 success="The registry is running.",
             ),
@@ -99,7 +101,7 @@ class AboutHandlers(Handlers):
                 name="registry_id",
                 path="/v1/metadata/id",
                 handler=self.id,
-                summary="Which registry is this?",
+                summary="Identify the registry",
                 description="The answer names the topic that keeps its schemas.",
                 success="The name of the topic.",
             ),

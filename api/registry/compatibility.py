@@ -60,7 +60,7 @@ class CompatibilityHandlers(Handlers):
                 name="check_version",
                 action=Action.READ,
                 path=f"{VERSIONS}/{{version}}",
-                summary="Is a schema compatible with a version?",
+                summary="Check whether a schema is compatible with a version",
                 description="The level of the subject decides.",
                 errors=("40402", "42201", "42202", "42209"),
             ),
@@ -68,7 +68,7 @@ class CompatibilityHandlers(Handlers):
                 name="check_versions",
                 action=Action.READ,
                 path=VERSIONS,
-                summary="Is a schema compatible with the versions?",
+                summary="Check whether a schema is compatible with the versions",
                 description="It is compared with the latest version, or with all if the level is "
                 "transitive.",
                 errors=("42201", "42209"),

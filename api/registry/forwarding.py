@@ -54,8 +54,10 @@ class MasterForwarding:
     def over(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Return operations with writes forwarded to the master."""
         return tuple(
-            replace(each, handler=self._forwarding(each.handler)) if is_write(each) else each
-            for each in operations
+            replace(operation, handler=self._forwarding(operation.handler))
+            if is_write(operation)
+            else operation
+            for operation in operations
         )
 
     def _forwarding(self, handler: Handler) -> Handler:

@@ -71,10 +71,10 @@ async def read_json(exchange: Exchange, kind: type[B], bytes_max: int) -> B:
     if body.strip() in (b"", b"null"):
         raise RegistryError(INVALID_BODY, reason="the body must not be empty or null")
     try:
-        given: B = strictly_decoded(decoder_of(kind), body)
+        decoded: B = strictly_decoded(decoder_of(kind), body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RegistryError(MALFORMED, reason=f"The body is not valid: {error}") from None
-    return given
+    return decoded
 
 
 @kept
@@ -141,32 +141,32 @@ def prefix_of(exchange: Exchange, default: str = "") -> str:
     return prefix if prefix.startswith(ALL_CONTEXTS) else in_context(exchange.names, prefix)
 
 
-def page(exchange: Exchange, found: Sequence[B]) -> Sequence[B]:
+def page(exchange: Exchange, items: Sequence[B]) -> Sequence[B]:
     """Return the part of a list that `offset` and `limit` select. Raises `InvalidRequest`."""
     if not exchange.query:
-        return found
+        return items
     offset = max(0, _number(exchange, "offset", 0))
     limit = _number(exchange, "limit", -1)
-    return found[offset : offset + limit] if limit > 0 else found[offset:]
+    return items[offset : offset + limit] if limit > 0 else items[offset:]
 
 
 def _number(exchange: Exchange, name: str, default: int) -> int:
-    given = values_of(exchange.query).get(name)
-    if given is None:
+    text = values_of(exchange.query).get(name)
+    if text is None:
         return default
-    if not _WHOLE.fullmatch(given):
+    if not _WHOLE.fullmatch(text):
         raise InvalidRequest("not_found", path=exchange.path)
-    return int(given)
+    return int(text)
 
 
 def schema_id(exchange: Exchange) -> int:
     """Return the id in the path. Raises `InvalidRequest` (not_found) if it is not a number."""
-    given = exchange.names["id"]
-    if not _WHOLE.fullmatch(given) or abs(int(given)) > _INT32_MAX:
+    text = exchange.names["id"]
+    if not _WHOLE.fullmatch(text) or abs(int(text)) > _INT32_MAX:
         raise InvalidRequest("not_found", path=exchange.path)
-    if int(given) < 0:
-        raise RegistryError(SCHEMA_NOT_FOUND, which=f" {given}")
-    return int(given)
+    if int(text) < 0:
+        raise RegistryError(SCHEMA_NOT_FOUND, which=f" {text}")
+    return int(text)
 
 
 def submitted_of(exchange: Exchange, request: SchemaRequest, subject: str) -> SubmittedSchema:
@@ -226,8 +226,8 @@ async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown
 
 def _wanted_tags(exchange: Exchange) -> frozenset[str]:
     """Return the tags that a query requests; `lookup.ALL_TAGS` means all."""
-    asked = parse_qsl(exchange.query.decode(errors="replace"))
-    names = {value.strip() for name, value in asked if name == "findTags"}
+    parameters = parse_qsl(exchange.query.decode(errors="replace"))
+    names = {value.strip() for name, value in parameters if name == "findTags"}
     every = {name for name in names if name.lower() == "true"}
     said = names - every - {name for name in names if name.lower() == "false"}
     return frozenset((*said, lookup.ALL_TAGS) if every else said)

@@ -59,10 +59,10 @@ _BY_ANSWER = frozenset(
 def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple[Operation, ...]:
     """Return the operations, each with the resource that it acts on."""
     return tuple(
-        replace(each, decided_by=DecidedBy.ANSWER)
-        if each.name in _BY_ANSWER
-        else replace(each, resource=partial(_resource, registry, each))
-        for each in operations
+        replace(operation, decided_by=DecidedBy.ANSWER)
+        if operation.name in _BY_ANSWER
+        else replace(operation, resource=partial(_resource, registry, operation))
+        for operation in operations
     )
 
 
@@ -117,8 +117,8 @@ def readable(
     if exchange.admission is None:
         return look
 
-    def look_if_allowed(known: S) -> A:
-        state = known if isinstance(known, State) else known.state
+    def look_if_allowed(seen_state: S) -> A:
+        state = seen_state if isinstance(seen_state, State) else seen_state.state
         subject = state.resolved(name)
         exchange.check_access(Action.READ, subject_resource(subject or None))
         reader = reader_of(exchange)
@@ -126,7 +126,9 @@ def readable(
             reader.check_references(state, submitted.references)
         for version in state.versions(subject) if is_whole else ():
             reader.check_whole(state, version)
-        return look(known if isinstance(known, State) else replace(known, reader=reader))
+        return look(
+            seen_state if isinstance(seen_state, State) else replace(seen_state, reader=reader)
+        )
 
     return look_if_allowed
 
@@ -147,18 +149,18 @@ def writable(
     if exchange.admission is None:
         return command
 
-    def decide(known: Knowledge) -> Decided[A]:
+    def decide(knowledge: Knowledge) -> Decided[A]:
         reader = reader_of(exchange)
         if submitted is not None:
-            reader.check_references(known.state, submitted.references)
+            reader.check_references(knowledge.state, submitted.references)
         try:
-            decided = command(replace(known, reader=reader))
+            decided = command(replace(knowledge, reader=reader))
         except RegistryError as error:
-            versions = known.state.versions(qualified(name))
-            if error.code not in telling or reader.reads_whole(known.state, versions):
+            versions = knowledge.state.versions(qualified(name))
+            if error.code not in telling or reader.reads_whole(knowledge.state, versions):
                 raise
             raise _without_words(error, name) from None
-        for subject in _destroyed(known.state, decided):
+        for subject in _destroyed(knowledge.state, decided):
             exchange.check_access(Action.DELETE, subject_resource(subject))
         return decided
 
@@ -176,7 +178,9 @@ def _without_words(error: RegistryError, subject: str) -> RegistryError:
 def _destroyed(state: State, decided: Decided[A]) -> list[str]:
     """Return the subjects from which a decision deletes versions without writing them again."""
     written = {
-        (each.subject, each.id) for each in decided.records if isinstance(each, SchemaWritten)
+        (record.subject, record.id)
+        for record in decided.records
+        if isinstance(record, SchemaWritten)
     }
     gone = []
     for record in decided.records:

@@ -66,14 +66,14 @@ class SchemaHandlers(Handlers):
 
     async def subjects_of_id(self, exchange: Exchange) -> None:
         """Answer with the subjects that have an id."""
-        found = await self._uses(exchange)
-        subjects = list(dict.fromkeys(version.subject for version in found))
+        uses = await self._uses(exchange)
+        subjects = list(dict.fromkeys(version.subject for version in uses))
         await answer(exchange, page(exchange, subjects))
 
     async def versions_of_id(self, exchange: Exchange) -> None:
         """Answer with the versions that have an id."""
-        found = await self._uses(exchange)
-        bodies = [SubjectVersionBody(version.subject, version.number) for version in found]
+        uses = await self._uses(exchange)
+        bodies = [SubjectVersionBody(version.subject, version.number) for version in uses]
         await answer(exchange, page(exchange, bodies))
 
     async def _uses(self, exchange: Exchange) -> Sequence[Version]:
@@ -81,8 +81,8 @@ class SchemaHandlers(Handlers):
         look = partial(
             lookup.uses_of_id, schema_id=wanted, hint=hint, deleted=flag(exchange, "deleted")
         )
-        found = await self._registry.list(look)
-        return reader_of(exchange).those_of(found)
+        uses = await self._registry.list(look)
+        return reader_of(exchange).those_of(uses)
 
     async def by_guid(self, exchange: Exchange) -> None:
         """Answer with the schema of a guid."""
@@ -101,13 +101,13 @@ class SchemaHandlers(Handlers):
     async def ids_of_guid(self, exchange: Exchange) -> None:
         """Answer with the ids that a guid's schema has."""
         look = partial(lookup.ids_of_guid, guid=exchange.names["guid"])
-        found = await self._registry.list(look)
+        ids = await self._registry.list(look)
         if exchange.admission is not None:
             uses = lookup.all_uses_of_guid(self._registry.state, exchange.names["guid"])
             readable = reader_of(exchange).those_of(uses)
             seen = {(each.id, context_of(each.subject)) for each in readable}
-            found = [(context, each) for context, each in found if (each, context) in seen]
-        await answer(exchange, [ContextIdBody(*each) for each in found])
+            ids = [(context, each) for context, each in ids if (each, context) in seen]
+        await answer(exchange, [ContextIdBody(*each) for each in ids])
 
     async def all(self, exchange: Exchange) -> None:
         """Answer with the versions of all subjects."""

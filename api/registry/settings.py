@@ -76,8 +76,8 @@ class SettingHandlers(Handlers):
         """Remove the mode."""
         scope, recursive = _scope(exchange), flag(exchange, "recursive")
 
-        def command(known: Knowledge) -> Decided[str]:
-            decided = commands.delete_mode(known.state, scope, recursive=recursive)
+        def command(knowledge: Knowledge) -> Decided[str]:
+            decided = commands.delete_mode(knowledge.state, scope, recursive=recursive)
             for record in decided.records if exchange.admission is not None else ():
                 if isinstance(record, Purged):
                     resource = subject_resource(record.key.subject or None)

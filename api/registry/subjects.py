@@ -48,9 +48,9 @@ class SubjectHandlers(Handlers):
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )
-        found = await self._registry.list(look)
+        names = await self._registry.list(look)
         reads = reader_of(exchange).reads
-        await answer(exchange, page(exchange, [each for each in found if reads(each)]))
+        await answer(exchange, page(exchange, [each for each in names if reads(each)]))
 
     async def look_up(self, exchange: Exchange) -> None:
         """Answer with the version that has a schema."""
@@ -85,8 +85,8 @@ class SubjectHandlers(Handlers):
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )
-        found = await self._registry.list(readable(exchange, subject, look))
-        await answer(exchange, page(exchange, found))
+        numbers = await self._registry.list(readable(exchange, subject, look))
+        await answer(exchange, page(exchange, numbers))
 
     async def register(self, exchange: Exchange) -> None:
         """Register a schema."""
@@ -106,10 +106,10 @@ class SubjectHandlers(Handlers):
         )
         has_tags = change != TagChange()
 
-        def command(known: Knowledge) -> Decided[Registered]:
+        def command(knowledge: Knowledge) -> Decided[Registered]:
             if has_tags:
-                return register_tagged(known, registration, change)
-            return register(known, registration)
+                return register_tagged(knowledge, registration, change)
+            return register(knowledge, registration)
 
         is_of_latest = has_tags or not submitted.text
         telling = (INCOMPATIBLE, INVALID_SCHEMA) if is_of_latest else (INCOMPATIBLE,)
@@ -138,7 +138,7 @@ class SubjectHandlers(Handlers):
                 action=Action.READ,
                 path=SUBJECT,
                 handler=self.look_up,
-                summary="Which version has a schema?",
+                summary="Find the version that has a schema",
                 description="The answer is the latest version that is equal.",
                 query=(p.NORMALIZE, p.DELETED, p.FORMAT),
                 request=p.body("SchemaRequest"),

@@ -52,9 +52,9 @@ class VersionHandlers(Handlers):
 
     async def with_metadata(self, exchange: Exchange) -> None:
         """Answer with the latest version that has some properties."""
-        asked = parse_qsl(exchange.query.decode(errors="replace"), keep_blank_values=True)
-        names = [value for name, value in asked if name == "key"]
-        values = [value for name, value in asked if name == "value"]
+        parameters = parse_qsl(exchange.query.decode(errors="replace"), keep_blank_values=True)
+        names = [value for name, value in parameters if name == "key"]
+        values = [value for name, value in parameters if name == "value"]
         if len(names) != len(values):
             reason = "each `key` in the query needs a `value`"
             raise RegistryError(MALFORMED, reason=reason)
@@ -105,18 +105,21 @@ class VersionHandlers(Handlers):
         )
         referring = await self._registry.list(readable(exchange, subject, look))
         reads = reader_of(exchange).reads
-        found = sorted({each.id for each in referring if reads(each.subject)})
-        await answer(exchange, page(exchange, found))
+        ids = sorted({each.id for each in referring if reads(each.subject)})
+        await answer(exchange, page(exchange, ids))
 
     async def write_tags(self, exchange: Exchange) -> None:
         """Register a copy of an earlier version with other tags."""
         request = await read_json(exchange, TagsRequest, OTHER_BYTES_MAX)
-        subject, told = subject_of(exchange), contract_in_order(request.metadata, request.rule_set)
+        subject, contract = (
+            subject_of(exchange),
+            contract_in_order(request.metadata, request.rule_set),
+        )
         wanted = TagsToWrite(
             subject=subject,
             token=exchange.names["version"],
             change=TagChange(tags_of(request.tags_to_add), tags_of(request.tags_to_remove)),
-            told=told,
+            contract=contract,
             rules_to_merge=contract_in_order(None, request.rules_to_merge).rule_set,
             rules_to_remove=tuple(request.rules_to_remove or ()),
             new_version=request.new_version,

@@ -102,19 +102,19 @@ async def show(exchange: Exchange) -> None:
 async def wish(exchange: Exchange) -> None:
     """Pin shards to servers, or let the balancer choose again."""
     exchange.check_json()
-    given = decode(
+    wanted_leaders = decode(
         dict[str, int | None], await read_body(exchange, SMALL_BODY_BYTES_MAX), code="invalid_wish"
     )
     make = exchange.context.wish
     if make is None:
         raise InvalidRequest("invalid_wish", expected="a store with shards, in a cluster")
     sharding = exchange.context.sharding
-    known = {str(shard): shard for shard in range(0 if sharding is None else sharding.shards)}
-    for shard in given.keys() - known.keys():
-        raise InvalidRequest("invalid_wish", shard=shard, expected=f"0 to {len(known) - 1}")
-    wishes = await make({known[shard]: instance for shard, instance in given.items()})
-    told = {str(shard): instance for shard, instance in sorted(wishes.items())}
-    await exchange.answer(OK, encode(told), JSON_TYPE)
+    numbers = {str(shard): shard for shard in range(0 if sharding is None else sharding.shards)}
+    for shard in wanted_leaders.keys() - numbers.keys():
+        raise InvalidRequest("invalid_wish", shard=shard, expected=f"0 to {len(numbers) - 1}")
+    wishes = await make({numbers[shard]: instance for shard, instance in wanted_leaders.items()})
+    answer = {str(shard): instance for shard, instance in sorted(wishes.items())}
+    await exchange.answer(OK, encode(answer), JSON_TYPE)
 
 
 OPERATIONS = (

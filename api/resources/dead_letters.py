@@ -36,13 +36,13 @@ async def list_dead_letters(exchange: Exchange) -> None:
     """Answer with dead letters."""
     values = values_of(exchange.query)
     await _check_may_read(exchange)
-    found = await exchange.context.services.groups.dead_letters(
+    letters = await exchange.context.services.groups.dead_letters(
         exchange.topic_id,
         exchange.subscription,
         after=id_of(values, "after") if "after" in values else None,
         limit=min(limit_of(values) or _LIMIT, REDRIVEN_MAX),
     )
-    await exchange.answer(OK, bodies.encode_letters(found), JSON_TYPE)
+    await exchange.answer(OK, bodies.encode_letters(letters), JSON_TYPE)
 
 
 async def redrive(exchange: Exchange) -> None:
@@ -105,7 +105,7 @@ OPERATIONS = (
         name="redrive",
         path=f"{_DEAD}/redrive",
         handler=redrive,
-        summary="Give the messages of dead letters again",
+        summary="Redrive dead letters",
         description=(
             "The group gets them again, from the first attempt; other groups do not. With "
             "`publish` they are published anew, for every reader of the topic. Each dead letter "

@@ -126,10 +126,10 @@ def _inspection_of(exchange: Exchange) -> PartwiseInspection:
 
 def _after_of(values: Mapping[str, str]) -> str | None:
     """Return the start of a part. Raises `InvalidRequest` (invalid_query)."""
-    given = values.get("after")
-    if given is not None and not _KEY.fullmatch(given):
-        raise invalid("after", given, "hexadecimal digits")
-    return given
+    text = values.get("after")
+    if text is not None and not _KEY.fullmatch(text):
+        raise invalid("after", text, "hexadecimal digits")
+    return text
 
 
 def _limit_of(values: Mapping[str, str]) -> int:
@@ -148,15 +148,15 @@ async def rows(exchange: Exchange) -> None:
     table, topic_id = choice_of(values, "table", TABLES, "message"), _topic_of(values)
     if topic_id is not None and table in _WITH_MESSAGES:
         _check_may_consume(exchange, topic_id)
-    found = await _inspection_of(exchange).rows(
+    page = await _inspection_of(exchange).rows(
         table,
         topic_id,
         time_of(values, "from"),
         _after_of(values),
         _limit_of(values),
     )
-    readable = [row for row in found.rows if _is_readable(exchange, row)]
-    await _answer(exchange, replace(found, rows=readable))
+    readable = [row for row in page.rows if _is_readable(exchange, row)]
+    await _answer(exchange, replace(page, rows=readable))
 
 
 def _check_may_consume(exchange: Exchange, topic_id: TopicId) -> None:
@@ -182,20 +182,20 @@ async def size(exchange: Exchange) -> None:
     """Answer with the size of a part of a table."""
     values = values_of(exchange.query)
     table = choice_of(values, "table", TABLES, "message")
-    found = await _inspection_of(exchange).size(table, _after_of(values), _limit_of(values))
-    await _answer(exchange, found)
+    sizes = await _inspection_of(exchange).size(table, _after_of(values), _limit_of(values))
+    await _answer(exchange, sizes)
 
 
 async def problems(exchange: Exchange) -> None:
     """Answer with the problems of a part of a table."""
     values = values_of(exchange.query)
-    found = await _inspection_of(exchange).problems(
+    problems_found = await _inspection_of(exchange).problems(
         choice_of(values, "table", CHECKED, "message"),
         _after_of(values),
         _limit_of(values),
         is_cleaned=flag_of(values, "cleaned", default=False),
     )
-    await _answer(exchange, found)
+    await _answer(exchange, problems_found)
 
 
 async def explain(exchange: Exchange) -> None:
@@ -203,12 +203,12 @@ async def explain(exchange: Exchange) -> None:
     values = values_of(exchange.query)
     _check_may_consume(exchange, exchange.topic_id)
     message_id = parse_id(values.get("id", ""))
-    found = await _inspection_of(exchange).explain(exchange.topic_id, message_id)
-    await _answer(exchange, found)
+    explanation = await _inspection_of(exchange).explain(exchange.topic_id, message_id)
+    await _answer(exchange, explanation)
 
 
-async def _answer(exchange: Exchange, found: object) -> None:
-    await exchange.answer(OK, msgspec.json.encode(found), JSON_TYPE)
+async def _answer(exchange: Exchange, value: object) -> None:
+    await exchange.answer(OK, msgspec.json.encode(value), JSON_TYPE)
 
 
 _ERRORS = ("shard_required", "invalid_query", "invalid_limit", "not_found", "debug_busy")

@@ -55,8 +55,8 @@ def _operation(
         f"<code>{method} {escape(path)}</code> {html_of(operation['summary'])}</summary>"
         f"<p>{html_of(operation['description'])}</p><dl>"
     )
-    for given in operation["parameters"]:
-        parameter = _resolved(document, given)
+    for parameters in operation["parameters"]:
+        parameter = _resolved(document, parameters)
         yield (
             f"<dt><code>{escape(parameter['name'])}</code> in the {escape(parameter['in'])}</dt>"
             f"<dd>{html_of(parameter.get('description', ''))}</dd>"
@@ -64,8 +64,8 @@ def _operation(
     body = operation.get("requestBody", {}).get("content", {})
     if body:
         yield f"<dt>Body</dt><dd>{escape(', '.join(body))}</dd>"
-    for status, given in operation["responses"].items():
-        response = _resolved(document, given)
+    for status, parameters in operation["responses"].items():
+        response = _resolved(document, parameters)
         lines = html_of(response["description"]).replace("\n", "<br>")
         yield f"<dt>{escape(status)}</dt><dd>{lines}</dd>"
     yield "</dl></details>"
@@ -73,13 +73,13 @@ def _operation(
 
 def _resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """Resolve a reference within the document; return other values unchanged."""
-    found: Any = value
-    while "$ref" in found:
-        steps = found["$ref"].removeprefix("#/").split("/")
-        found = document
+    target: Any = value
+    while "$ref" in target:
+        steps = target["$ref"].removeprefix("#/").split("/")
+        target = document
         for step in steps:
-            found = found[step]
-    return dict(found)
+            target = target[step]
+    return dict(target)
 
 
 async def _show(request: Request) -> HTMLResponse:

@@ -26,10 +26,10 @@ async def explain(exchange: Exchange) -> None:
     action = one_of(Action, values.get("action", ""), "action")
     names = (values.get("topic") or None, values.get("subject") or None)
     resource = resource_of(action, values.get("namespace", "default"), *names)
-    told = explained(grants.book, identity, action, resource, values.get("subscription"))
-    ruling = told.ruling
+    explanation = explained(grants.book, identity, action, resource, values.get("subscription"))
+    ruling = explanation.ruling
     rule = None if ruling.rule is None else body_of(ruling.rule)
-    body = RulingBody(ruling.is_allowed, told.reason, rule)
+    body = RulingBody(ruling.is_allowed, explanation.reason, rule)
     await exchange.answer(OK, _encode(body), JSON_TYPE)
 
 

@@ -72,7 +72,7 @@ def _rule_of(request: RuleRequest) -> Rule:
             "",
             request.who,
             one_of(Effect, request.effect, "effect"),
-            frozenset(one_of(Action, each, "actions") for each in request.actions),
+            frozenset(one_of(Action, action, "actions") for action in request.actions),
             one_of(Kind, request.kind, "kind"),
             request.namespace,
             request.name,
@@ -122,7 +122,7 @@ async def remove_rule(exchange: Exchange) -> None:
 async def list_tokens(exchange: Exchange) -> None:
     """Answer with the tokens, without their secrets."""
     grants = grants_of(exchange)
-    found = sorted(grants.tokens.values(), key=lambda token: (token.principal, token.id))
+    tokens = sorted(grants.tokens.values(), key=lambda token: (token.principal, token.id))
     bodies = [
         TokenBody(
             each.id,
@@ -131,7 +131,7 @@ async def list_tokens(exchange: Exchange) -> None:
             each.expires_ms,
             grants.is_setting(each.id),
         )
-        for each in found
+        for each in tokens
     ]
     await exchange.answer(OK, _encode(bodies), JSON_TYPE)
 

@@ -73,18 +73,18 @@ async def take(exchange: Exchange) -> None:
         raise InvalidRequest(
             "unsupported_content_type", content_type=body_format.content_type, expected="JSON"
         )
-    asked = json_takes.decode_take(body)
+    request = json_takes.decode_take(body)
     values = values_of(exchange.query)
     wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)
-    taken = await _taken(exchange, asked, 0.0)
+    taken = await _taken(exchange, request, 0.0)
     if taken.delivery is None and wait_s > 0:
-        waiting = asked if asked.settle == Settle() else _without_settle(asked)
-        found = await wait_for(
+        waiting = request if request.settle == Settle() else _without_settle(request)
+        answer = await wait_for(
             exchange,
             partial(_taken, exchange, waiting, wait_s),
             give_back=partial(_give_back, exchange, waiting),
         )
-        taken = found.with_settled(taken.settled)
+        taken = answer.with_settled(taken.settled)
     if is_avro:
         await exchange.answer(OK, encode_taken(taken), AVRO_FRAMES_TYPE.encode())
     else:
@@ -102,23 +102,23 @@ def _wants_avro(accept: bytes) -> bool:
     return False
 
 
-def _without_settle(asked: Take) -> Take:
+def _without_settle(take: Take) -> Take:
     """Return a take for the next try: without its settle, and without `anew`."""
-    return Take(asked.member, asked.messages, asked.bytes_max, asked.lease_s, asked.sequence)
+    return Take(take.member, take.messages, take.bytes_max, take.lease_s, take.sequence)
 
 
-async def _taken(exchange: Exchange, asked: Take, wait_s: float) -> Taken:
+async def _taken(exchange: Exchange, take: Take, wait_s: float) -> Taken:
     return await exchange.context.services.groups.take(
-        exchange.topic_id, exchange.subscription, asked, wait_s=wait_s, caller=exchange.caller
+        exchange.topic_id, exchange.subscription, take, wait_s=wait_s, caller=exchange.caller
     )
 
 
-async def _give_back(exchange: Exchange, asked: Take, taken: Taken) -> None:
+async def _give_back(exchange: Exchange, take: Take, taken: Taken) -> None:
     if taken.delivery is not None:
         await exchange.context.services.groups.settle(
             exchange.topic_id,
             exchange.subscription,
-            asked.member,
+            take.member,
             Settle(releases=[Releases(taken.delivery)]),
             caller=exchange.caller,
         )
@@ -138,29 +138,31 @@ async def settle(exchange: Exchange) -> None:
     """Acknowledge, fail, release or extend messages of a member."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
-    member, asked = json_takes.decode_settle(body)
+    member, request = json_takes.decode_settle(body)
     done = await exchange.context.services.groups.settle(
-        exchange.topic_id, exchange.subscription, member, asked, caller=exchange.caller
+        exchange.topic_id, exchange.subscription, member, request, caller=exchange.caller
     )
     await exchange.answer(OK, json_takes.encode_settled(done), JSON_TYPE)
 
 
 async def members(exchange: Exchange) -> None:
     """Answer with a group's members."""
-    found = await exchange.context.services.groups.members(exchange.topic_id, exchange.subscription)
-    await exchange.answer(OK, json_groups.encode_members(found), JSON_TYPE)
+    members_seen = await exchange.context.services.groups.members(
+        exchange.topic_id, exchange.subscription
+    )
+    await exchange.answer(OK, json_groups.encode_members(members_seen), JSON_TYPE)
 
 
 async def open_messages(exchange: Exchange) -> None:
     """Answer with open messages."""
     values = values_of(exchange.query)
-    found = await exchange.context.services.groups.open_messages(
+    messages = await exchange.context.services.groups.open_messages(
         exchange.topic_id,
         exchange.subscription,
         after=id_of(values, "after") if "after" in values else None,
         limit=min(limit_of(values) or _OPEN_DEFAULT, _OPEN_MAX),
     )
-    await exchange.answer(OK, json_groups.encode_open(found), JSON_TYPE)
+    await exchange.answer(OK, json_groups.encode_open(messages), JSON_TYPE)
 
 
 async def seek(exchange: Exchange) -> None:
@@ -267,7 +269,7 @@ OPERATIONS = (
         method="POST",
         path=f"{SUBSCRIPTION}/seek",
         handler=seek,
-        summary="Continue from another place",
+        summary="Move a group to another place in its topic",
         description="All open messages are dropped, and earlier acks are refused.",
         request=SEEK_CONTENT,
         success="The group.",

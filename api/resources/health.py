@@ -67,7 +67,7 @@ async def welcome(exchange: Exchange) -> None:
     curl = "curl" if is_open else 'curl -H "Authorization: Bearer $TMS_TOKEN"'
     post = f"{curl} -X POST -H 'Content-Type: application/json'"
     version = {"version": __version__} if is_open else {}
-    told = {
+    body = {
         "name": "TMS, a transactional messaging service",
         **version,
         "arrow": has_arrow(),
@@ -83,7 +83,7 @@ async def welcome(exchange: Exchange) -> None:
             "tms --help",
         ],
     }
-    await exchange.answer(OK, msgspec.json.format(json.dumps(told).encode(), indent=1), JSON_TYPE)
+    await exchange.answer(OK, msgspec.json.format(json.dumps(body).encode(), indent=1), JSON_TYPE)
 
 
 async def health(exchange: Exchange) -> None:
@@ -95,20 +95,20 @@ async def health(exchange: Exchange) -> None:
 
 async def ready(exchange: Exchange) -> None:
     """Answer whether a publish would be accepted now, which tasks fail, and what fills up."""
-    told: dict[str, object] = {}
+    body: dict[str, object] = {}
     if failing():
-        told["failing"] = [each._asdict() for each in failing()]
+        body["failing"] = [each._asdict() for each in failing()]
     services, cluster = exchange.context.services, exchange.context.cluster
-    found = [*services.findings(), *(() if cluster is None else cluster.findings())]
-    away = [f"{each.where}: {each.text}" for each in found]
+    findings = [*services.findings(), *(() if cluster is None else cluster.findings())]
+    away = [f"{each.where}: {each.text}" for each in findings]
     if warnings := [*away, *services.warnings()]:
-        told["warnings"] = warnings
+        body["warnings"] = warnings
     try:
         exchange.context.check_ready()
     except TmsError as error:
-        error.detail = {**error.detail, **told}
+        error.detail = {**error.detail, **body}
         raise
-    await exchange.answer(OK, json.dumps({"status": "ready", **told}).encode(), JSON_TYPE)
+    await exchange.answer(OK, json.dumps({"status": "ready", **body}).encode(), JSON_TYPE)
 
 
 async def metrics(exchange: Exchange) -> None:
@@ -151,7 +151,7 @@ OPERATIONS = (
         path="/health",
         handler=health,
         is_probe=True,
-        summary="Is the process up?",
+        summary="Check that the process is up",
         description="If a process does not answer this, restart it.",
         success="The process is up.",
         answer=_STATUS,
@@ -162,7 +162,7 @@ OPERATIONS = (
         path="/ready",
         handler=ready,
         is_probe=True,
-        summary="Does the server accept publishes now?",
+        summary="Check that the server accepts publishes",
         description="The status is 503 if it does not: send no requests to this server for the "
         "moment. "
         "`failing` lists tasks of the server that an unexpected error ended in the last minute; "
@@ -188,7 +188,7 @@ OPERATIONS = (
         action=None,
         path="/ping",
         handler=ping,
-        summary="Is anybody there?",
+        summary="Answer OK, for CDAP's clients",
         description="CDAP's clients use this; `/health` is the same in JSON.",
         success="`OK.`",
         answer=_TEXT,

@@ -57,26 +57,26 @@ _NAMESPACES_CONTENT = json_content(
 
 async def list_namespaces(exchange: Exchange) -> None:
     """Answer with the declared namespaces."""
-    found = [
-        each
-        for each in await exchange.context.services.namespaces.namespaces()
-        if exchange.may(Action.DESCRIBE, topic_resource(each.name, None))
+    visible = [
+        namespace
+        for namespace in await exchange.context.services.namespaces.namespaces()
+        if exchange.may(Action.DESCRIBE, topic_resource(namespace.name, None))
     ]
-    await exchange.answer(OK, encode_namespaces(found), JSON_TYPE)
+    await exchange.answer(OK, encode_namespaces(visible), JSON_TYPE)
 
 
 async def show(exchange: Exchange) -> None:
     """Answer with a namespace."""
-    found = await exchange.context.services.namespaces.namespace(exchange.namespace)
-    await exchange.answer(OK, encode_namespace(found), JSON_TYPE)
+    namespace = await exchange.context.services.namespaces.namespace(exchange.namespace)
+    await exchange.answer(OK, encode_namespace(namespace), JSON_TYPE)
 
 
 async def declare(exchange: Exchange) -> None:
     """Set the settings of a namespace; answer with the namespace."""
     exchange.check_json()
     settings = decode_settings(await read_body(exchange, SMALL_BODY_BYTES_MAX))
-    found = await exchange.context.services.namespaces.declare(exchange.namespace, settings)
-    await exchange.answer(OK, encode_namespace(found), JSON_TYPE)
+    declared = await exchange.context.services.namespaces.declare(exchange.namespace, settings)
+    await exchange.answer(OK, encode_namespace(declared), JSON_TYPE)
 
 
 async def delete(exchange: Exchange) -> None:
@@ -119,7 +119,7 @@ OPERATIONS = (
         method="PUT",
         path=NAMESPACE,
         handler=declare,
-        summary="Give a namespace settings",
+        summary="Set a namespace's settings",
         description=(
             "The settings replace the earlier ones; for settings that are missing in the body, "
             "the server's limits apply. They take effect with the answer, for publishes and for "

@@ -118,8 +118,8 @@ class AnswerWithStop:
 
     def end(self) -> bytes:
         """Return the last bytes of the answer, with where the last page stopped."""
-        told = b"null" if self._stopped_at is None else b'"%d"' % self._stopped_at
-        return b'%s%s,"stoppedAt":%s}' % (self._start, self._messages.end(), told)
+        stopped_at = b"null" if self._stopped_at is None else b'"%d"' % self._stopped_at
+        return b'%s%s,"stoppedAt":%s}' % (self._start, self._messages.end(), stopped_at)
 
 
 def _view_of(request: PollRequest, values: Mapping[str, str]) -> View:
@@ -199,11 +199,11 @@ class _Poll:
         else:
             await self._turns.give()  # pages in memory are read without a wait
         reading = self._reading
-        left = reading.limit or 0
-        limit = min(left, messages_max or self._joined_messages or left)
-        asked = reading._replace(limit=limit)
-        page = await self._messaging.page(self.topic_id, asked, wait_s, stopped)
-        self.is_done = page.next_position is None or left <= page.count
+        remaining = reading.limit or 0
+        limit = min(remaining, messages_max or self._joined_messages or remaining)
+        part = reading._replace(limit=limit)
+        page = await self._messaging.page(self.topic_id, part, wait_s, stopped)
+        self.is_done = page.next_position is None or remaining <= page.count
         if page.next_position is not None:
             self._reading = reading.behind(page.next_position, page.count)
         return page
@@ -284,8 +284,8 @@ async def poll(exchange: Exchange) -> None:
         parts.append(answer_format.encode_end(first=not parts))
         await exchange.answer(OK, b"".join(parts), answer_format.content_type.encode())
         return
-    asked = _Poll(messaging, topic_id, reading, joined)
-    await _answer(exchange, asked, wait_s, answer)
+    request = _Poll(messaging, topic_id, reading, joined)
+    await _answer(exchange, request, wait_s, answer)
 
 
 async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer) -> None:
@@ -310,12 +310,12 @@ async def streaming(exchange: Exchange, topic_id: TopicId, work: Awaitable[None]
 
 
 async def _answer_in_parts(
-    exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer
+    exchange: Exchange, poll: _Poll, wait_s: float, answer: PollAnswer
 ) -> None:
-    page = await asked.first_page(exchange, wait_s, answer.content_type)
-    page = await asked.with_joined(page)
+    page = await poll.first_page(exchange, wait_s, answer.content_type)
+    page = await poll.with_joined(page)
     parts = await answer.part(page)
-    if asked.is_done and not exchange.is_begun:
+    if poll.is_done and not exchange.is_begun:
         whole = b"".join((*parts, answer.end()))
         await exchange.answer(OK, whole, answer.content_type, _stopped_at(page.stopped_at))
         return
@@ -324,9 +324,9 @@ async def _answer_in_parts(
     while True:
         if parts:
             await exchange.send_part(b"".join(parts), more=True)
-        if asked.is_done:
+        if poll.is_done:
             break
-        page = await asked.with_joined(await asked.page())
+        page = await poll.with_joined(await poll.page())
         parts = await answer.part(page)
         await exchange.check_again()
     await exchange.send_part(answer.end(), more=False)

@@ -43,19 +43,19 @@ async def ranges(exchange: Exchange) -> None:
     check_topics_count(len(distinct))
     topic_ids = [exchange.topic_of(name) for name in distinct]
     await exchange.touches(Action.CONSUME, topic_ids)
-    found = await services_of(exchange).ranges.ranges(topic_ids, isolation)
-    await exchange.answer(OK, encode_ranges(found), JSON_TYPE)
+    answer = await services_of(exchange).ranges.ranges(topic_ids, isolation)
+    await exchange.answer(OK, encode_ranges(answer), JSON_TYPE)
 
 
 async def splits(exchange: Exchange) -> None:
     """Answer with the parts of a range."""
     values = values_of(exchange.query)
     start, end, parts = id_of(values, "start"), id_of(values, "end"), 1
-    if (asked := whole_number_of(values, "parts")) is not None:
-        parts = asked
+    if (parts_max := whole_number_of(values, "parts")) is not None:
+        parts = parts_max
     splitting = exchange.context.services.ranges.splits(exchange.topic_id, start, end, parts)
-    found = await _unless_ended(exchange, splitting)
-    await exchange.answer(OK, encode_splits(found), JSON_TYPE)
+    answer = await _unless_ended(exchange, splitting)
+    await exchange.answer(OK, encode_splits(answer), JSON_TYPE)
 
 
 async def reach(exchange: Exchange) -> None:
@@ -70,8 +70,8 @@ async def reach(exchange: Exchange) -> None:
         payload_bytes=whole_number_of(values, "bytes"),
         isolation=Isolation(isolation),
     )
-    found = await _unless_ended(exchange, reaching)
-    await exchange.answer(OK, encode_reach(found), JSON_TYPE)
+    answer = await _unless_ended(exchange, reaching)
+    await exchange.answer(OK, encode_reach(answer), JSON_TYPE)
 
 
 async def _unless_ended(exchange: Exchange, work: Coroutine[Any, Any, Result]) -> Result:

@@ -61,7 +61,8 @@ _EXAMPLE = {
             "kind": "reader_behind",
             "where": "default:orders billing",
             "text": "It is 12 messages behind, the oldest of which is 2 h old.",
-            "advice": "Look whether its consumer runs, and keeps up. Delete it if nobody needs it.",
+            "advice": "Check that its consumer is running and fast enough; if nobody needs it, "
+            "delete it.",
             "is_urgent": False,
         }
     ],

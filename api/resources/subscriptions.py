@@ -64,12 +64,12 @@ async def list_subscriptions(exchange: Exchange) -> None:
     topic_id = exchange.topic_id
     resource = topic_resource(topic_id.namespace, topic_id.name)
     exchange.check_access(Action.SUBSCRIBE, resource, SOME)
-    found = [
-        each
-        for each in await exchange.context.services.subscriptions.subscriptions(topic_id)
-        if exchange.may(Action.SUBSCRIBE, resource, each.name)
+    visible = [
+        subscription
+        for subscription in await exchange.context.services.subscriptions.subscriptions(topic_id)
+        if exchange.may(Action.SUBSCRIBE, resource, subscription.name)
     ]
-    await exchange.answer(OK, bodies.encode_subscriptions(found), JSON_TYPE)
+    await exchange.answer(OK, bodies.encode_subscriptions(visible), JSON_TYPE)
 
 
 async def advance(exchange: Exchange) -> None:

@@ -89,10 +89,10 @@ async def trim(exchange: Exchange) -> None:
 async def show(exchange: Exchange) -> None:
     """Answer with a topic's properties, in the seed's form or in CDAP's."""
     topic = await exchange.context.services.messaging.topic(exchange.topic_id)
-    told: object = topic.all_properties()
+    properties: object = topic.all_properties()
     if exchange.context.topic_info == "seed":
-        told = TopicBody(topic.id.name, topic.all_properties())
-    await exchange.answer(OK, _encode(told), JSON_TYPE)
+        properties = TopicBody(topic.id.name, topic.all_properties())
+    await exchange.answer(OK, _encode(properties), JSON_TYPE)
 
 
 async def list_names(exchange: Exchange) -> None:

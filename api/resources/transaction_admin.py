@@ -76,11 +76,11 @@ async def truncate_invalid(exchange: Exchange) -> None:
     transactions = services_of(exchange).transactions
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
-    asked = decode_truncation(body)
-    if isinstance(asked, int):
-        count = await transactions.truncate_invalid_before(asked)
+    request = decode_truncation(body)
+    if isinstance(request, int):
+        count = await transactions.truncate_invalid_before(request)
     else:
-        count = await transactions.truncate_invalid_ids(asked)
+        count = await transactions.truncate_invalid_ids(request)
     await exchange.answer(OK, encode_truncated(count), JSON_TYPE)
 
 

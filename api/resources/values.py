@@ -79,8 +79,8 @@ class DecodedAnswer:
         return (start, b",".join(rows))
 
     async def _rows(self, messages: Sequence[Message]) -> bytes:
-        told = await self._values.decoded(self._schemas, messages, caller=self._caller)
-        return encode_decoded(messages, told)
+        decoded = await self._values.decoded(self._schemas, messages, caller=self._caller)
+        return encode_decoded(messages, decoded)
 
     def end(self) -> bytes:
         """Return the last bytes of the answer."""

@@ -68,7 +68,7 @@ def make_table(gateway: Gateway, name: bytes, salt: Salt) -> None:
     except (CallFailed, Refused) as failure:
         raise StoreUnavailable(table=name.decode(), reason=str(failure)) from None
     if splits := salt.split_keys():
-        keys = ", ".join(each.hex() for each in splits)
+        keys = ", ".join(split.hex() for split in splits)
         _log.info("the table %s was created with one region; split it at %s", name.decode(), keys)
 
 

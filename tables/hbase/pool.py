@@ -59,7 +59,7 @@ class ConnectionPool:
     @property
     def has_spare(self) -> bool:
         """Whether a user that has all of its own may take one more."""
-        return sum(max(0, each.used - each.own) for each in self.users) < self._spare
+        return sum(max(0, user.used - user.own) for user in self.users) < self._spare
 
     def connect(self) -> Any:
         """Return a new connection, which is not open yet."""

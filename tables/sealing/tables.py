@@ -58,8 +58,8 @@ class SealedPayloadTable(StorePayloadTable):
         Otherwise a scan over several runs would seal each when it reaches it, and may have read its
         rows before.
         """
-        for each in references:
-            self._sealed.runs.hidden(payload_prefix(topic_prefix, each.write_pointer))
+        for reference in references:
+            self._sealed.runs.hidden(payload_prefix(topic_prefix, reference.write_pointer))
         return super().read_runs(topic_prefix, references, limit=limit, bytes_max=bytes_max)
 
 

@@ -187,7 +187,7 @@ class Wire:
     async def send(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send a request's head, with Content-Length unless told otherwise, and `body`."""
+        """Send a request's head, with Content-Length by default, and `body`."""
         named = dict(headers or {})
         if "transfer-encoding" not in named:
             named.setdefault("content-length", str(len(body)))

@@ -21,9 +21,9 @@ NS = "/v1/namespaces/ns"
 
 
 class Door:
-    """A server that lets in whom it knows, asked itself or through one that stands by.
+    """A server that lets in whom it knows, asked itself or through a follower.
 
-    Without keys in common, the one that stands by passes on what a caller says.
+    Without keys in common, the follower passes on what a caller says.
     """
 
     def __init__(
@@ -165,12 +165,12 @@ async def test_the_topics_of_the_service_are_changed_by_their_part_alone(door: D
     assert (await door.http.put(f"{topics}/metadata")).status_code == 200, "CDAP's are ordinary"
 
 
-async def test_who_may_not_is_told_before_the_body_is_read(door: Door) -> None:
+async def test_who_may_not_is_refused_before_the_body_is_read(door: Door) -> None:
     token = await door.doors.token("ann")
     url = httpx.URL(door.http.base_url)
     for head, status in ((b"", b"401"), (b"authorization: Bearer %s\r\n" % token.encode(), b"404")):
         if door.is_forwarded and head:
-            continue  # the one that stands by reads nothing of the rules
+            continue  # the follower reads nothing of the rules
         reader, writer = await asyncio.open_connection(url.host, url.port)
         writer.write(
             b"POST /v1/namespaces/ns/topics/a/publish HTTP/1.1\r\nhost: localhost\r\n"

@@ -113,7 +113,7 @@ def with_offsets(*offsets: int) -> bytes:
 
 
 def of_another_type(body: bytes) -> bytes:
-    """Return a body whose first message says that it is no schema: Arrow reads beside it then."""
+    """Return a body whose first message is not marked as a schema: Arrow skips it."""
     at = body.index(b"\x00\x01\x04\x00") + 1
     return body[:at] + b"\x95" + body[at + 1 :]
 

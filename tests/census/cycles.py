@@ -255,7 +255,7 @@ class DiskFull:
 
 
 async def failed_write(asker: Asker, number: int) -> None:
-    """A publish that the disk refuses; the store is opened anew before the next."""
+    """A publish that the disk refuses; the store is opened again before the next."""
     path, message = await asker.create(f"f{number}"), {"messages": ["x" * 1_000]}
     pointer, transaction = await asker.start()
     write = LevelDBStore._write

@@ -1,4 +1,4 @@
-"""A topic with a bound, and transactions that store, publish, and go on while passes are made.
+"""A topic with a bound, and transactions that store, publish, and continue while passes are made.
 
 A twin without a bound says what there is. Of that, nothing is missing that a transaction in
 progress has written, and of what is committed, the newest are there: as many as were asked for.

@@ -64,7 +64,7 @@ def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
 
 
 def believe(twin: Twin, step_ms: int) -> None:
-    """Have the wall step, and somebody say that it is right."""
+    """Make the wall step, and somebody say that it is right."""
     twin.clock.step(step_ms)
     clock = twin.services.engine.clock
     assert isinstance(clock, TrustedClock)

@@ -100,7 +100,7 @@ class Compacting(RuleBasedStateMachine):
     def expiry_ms(self) -> int:
         """The time by which things grow old: what nobody doubts of the wall.
 
-        A step of which but a minute is left, as it was set back meanwhile, is followed.
+        A step of which but a minute is left, as it was set back in the meantime, is followed.
         """
         times = [twin.services.engine.clock.expiry_ms() for twin in (self.compacted, self.plain)]
         assert times[0] == times[1] <= NOW_MS + self.clock.steady_ms() + self.followed_ms
@@ -118,7 +118,7 @@ class Compacting(RuleBasedStateMachine):
             self.followed_ms += MINUTE_MS
         for twin in (self.compacted, self.plain):
             twin.services.engine.clock.now_ms()
-            twin.put_mark()  # or after a crash one may go on from before, and not the other
+            twin.put_mark()  # or after a crash one may continue from before, and not the other
 
     @rule(by_s=st.sampled_from([61, 300, 93_600, 34_560_000]), sign=st.sampled_from([1, -1]))
     def the_clock_steps(self, by_s: int, sign: int) -> None:

@@ -2,8 +2,8 @@
 twin see that is not: without a transaction, committed, and in each transaction in progress.
 
 A pass is done in parts, and anything may happen between them: topics are created, deleted, created
-again and given another TTL. Time only goes on here: a clock that is set back brings back what had
-expired and was not deleted yet.
+again and given another TTL. Time only goes forward here: a clock that is set back brings back what
+had expired and was not deleted yet.
 """
 
 import shutil

@@ -108,7 +108,7 @@ def test_what_was_rolled_back_goes_after_that_time(twin: Twin) -> None:
     assert payloads(twin) == [b"2"]
 
 
-def test_ids_go_on_from_the_greatest_also_if_it_says_nothing(twin: Twin) -> None:
+def test_ids_continue_from_the_greatest_also_if_it_says_nothing(twin: Twin) -> None:
     first = publish(twin, (b"a", b"1"), (b"a", None))
     twin.clock.advance(TOMBSTONE_S * 1_000 + 1)
     passed(twin)

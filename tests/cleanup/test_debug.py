@@ -241,7 +241,7 @@ def test_bounds_and_what_holds_them(store: str, filled: tuple[list[str], int]) -
     assert debug(store, "verify", "--cleaned")[:2] == (0, "All tables are consistent.\n")
 
 
-def test_a_publish_of_no_messages_is_no_damage(store: str) -> None:
+def test_a_publish_of_no_messages_is_not_damage(store: str) -> None:
     async def publish() -> None:
         services = await open_services(store, clock=ManualClock(NOW_MS))
         await services.messaging.create_topic(TOPIC, {"ttl": NEVER_S})

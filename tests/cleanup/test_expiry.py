@@ -57,7 +57,7 @@ def test_a_pass_leaves_what_the_policy_keeps(found: tuple[dict[str, int], Rows, 
 
 @settings(max_examples=scaled(100))
 @given(tables(), st.lists(st.integers(0, 6), max_size=5))
-def test_passes_broken_off_come_to_the_same(
+def test_passes_interrupted_come_to_the_same(
     found: tuple[dict[str, int], Rows, Rows], lengths: list[int]
 ) -> None:
     store = MemoryStore()

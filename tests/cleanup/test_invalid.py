@@ -53,7 +53,7 @@ def test_truncating_before_the_bound_would_show_the_dead(twin: Twin) -> None:
 def test_what_a_flush_wrote_that_came_to_light_late_is_not_passed_over(
     twin: Twin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store was opened anew within the pass: the batch of the bound is refused."""
+    """The store was opened again within the pass: the batch of the bound is refused."""
     pointer = invalid(twin, b"dead")
     write = twin.store.write
 

@@ -39,7 +39,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
 
 
 async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
-    """Have transactions publish, each by itself, and end by their timeout."""
+    """Make transactions publish, each by itself, and end by their timeout."""
     transactions, messaging = twin.transactions, twin.services.messaging
 
     async def publish() -> None:
@@ -52,7 +52,7 @@ async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
 
 
 def rounds(twin: Twin, count: int) -> None:
-    """Have a thousand time out in a topic, delete it, and clean up, so many times."""
+    """Make a thousand time out in a topic, delete it, and clean up, so many times."""
     messaging = twin.services.messaging
     for number in range(count):
         topic_id = TopicId("ns", f"t{number % 10}")
@@ -68,7 +68,7 @@ def traced() -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def test_where_it_published_is_forgotten(twin: Twin) -> None:
+def test_if_it_published_is_forgotten(twin: Twin) -> None:
     rounds(twin, 1)
     publications = twin.services.engine.publications
     assert twin.await_(twin.transactions.invalid_count()) == AT_ONCE

@@ -185,7 +185,7 @@ async def problems(inspection: PartwiseInspection) -> list[str]:
 async def wait_until_empty(store: str) -> None:
     """Let cleanup alone work, until nothing but the last row of each topic is left.
 
-    Those stay, because ids go on behind them.
+    Those stay, because ids continue behind them.
     """
     services = await open_services(store, LIMITS, settings=SETTINGS)
     inspection = services.inspection

@@ -95,7 +95,7 @@ def test_a_pass_that_takes_longer_than_one_waits(runner: Runner, cleaner: Script
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable(reason="full"), KeyError("a mistake")])
-def test_what_fails_is_told_and_done_again(
+def test_what_fails_is_reported_and_done_again(
     runner: Runner, cleaner: Scripted, error: Exception
 ) -> None:
     cleaner.error = error

@@ -47,7 +47,7 @@ def second(world: World) -> SealedStore:
     return second
 
 
-def test_it_is_told_why_nobody_is_given_a_row(second: SealedStore) -> None:
+def test_it_says_why_nobody_is_given_a_row(second: SealedStore) -> None:
     look = Inspection(second, Limits(), NOW_MS)
 
     late, shown = [look.explain(TOPIC, MessageId(ms, 0).encode()) for ms in (30, 110)]
@@ -60,7 +60,7 @@ def test_it_is_told_why_nobody_is_given_a_row(second: SealedStore) -> None:
     assert [row_facts(MESSAGE, row)["published_ms"] for row in rows] == [10, 20, 30, 110]
 
 
-def test_sealed_rows_are_counted_and_are_no_problem(second: SealedStore) -> None:
+def test_sealed_rows_are_counted_and_are_not_problems(second: SealedStore) -> None:
     verification = Verification(second, Limits(), NOW_MS)
 
     assert problems(verification) == []
@@ -68,7 +68,7 @@ def test_sealed_rows_are_counted_and_are_no_problem(second: SealedStore) -> None
     assert verification.sealed == 1
 
 
-def test_late_rows_of_the_log_are_no_problem(world: World) -> None:
+def test_late_rows_of_the_log_are_not_problems(world: World) -> None:
     table = StoreTransactionTable(world.rows)
     recover(table, Limits(), NOW_MS, 1)
     found = recover(table, Limits(), NOW_MS, 2)

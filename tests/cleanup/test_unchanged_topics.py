@@ -77,7 +77,7 @@ def test_rows_are_read_again_when_one_changed_or_waits_no_more() -> None:
 
 
 def test_a_row_that_changes_while_a_pass_reads_it_is_read_again(tmp_path: Path) -> None:
-    """Otherwise a pass would go on by the old ttl, and delete what a longer one keeps."""
+    """Otherwise a pass would continue by the old ttl, and delete what a longer one keeps."""
     store, clock = PausedStore(tmp_path), ManualClock(NOW_MS)
     metadata, live = StoreMetadataTable(store), TopicId("ns", "live")
     metadata.replace(None, TopicMetadata(live, 1, 60, {}))

@@ -92,7 +92,7 @@ def test_a_folder_that_others_look_into_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["", "a b", "http://a", "a:1", "ü.example"])
-def test_what_is_no_host_is_told(tmp_path: Path, host: str) -> None:
+def test_what_is_not_a_host_is_reported(tmp_path: Path, host: str) -> None:
     code, _, err = run_command("auth", "init", str(tmp_path / "own"), "--host", host)
 
     assert code == 2
@@ -202,7 +202,7 @@ def test_commands_show_the_token_of_the_environment(
     assert guard.seen == ["Bearer CANARY"]
 
 
-def test_refused_credentials_are_told_with_what_to_do(guard: Guard, tmp_path: Path) -> None:
+def test_refused_credentials_are_reported_with_what_to_do(guard: Guard, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("WRONG-CANARY")
 

@@ -18,12 +18,12 @@ def test_its_line_is_one_of_the_file(ending: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["a:b", "anonymous", "group:x", ""])
-def test_names_that_nobody_may_have_are_told(name: str) -> None:
+def test_names_that_nobody_may_have_are_reported(name: str) -> None:
     code, out, err = run_command("auth", "password", name, given=b"secret")
 
     assert (code, out) == (2, "")
     assert err
 
 
-def test_no_password_is_told() -> None:
+def test_no_password_is_reported() -> None:
     assert run_command("auth", "password", "alice", given=b"")[0] == 2

@@ -137,7 +137,7 @@ def test_who_may_grant_makes_no_superuser(served: Set) -> None:
         (("revoke", "../x"), "not a valid id"),
     ],
 )
-def test_what_is_wrong_is_told(served: Set, arguments: tuple[str, ...], told: str) -> None:
+def test_what_is_wrong_is_reported(served: Set, arguments: tuple[str, ...], told: str) -> None:
     code, out, err = served.run("auth", *arguments)
     assert code != 0
     assert told in out + err or told == "DURATION"
@@ -192,7 +192,7 @@ def test_one_principal_has_so_much_and_others_are_not_harmed(served: Set, topic:
     assert served.run("publish", "orders", "a", token=other)[0] == 0
 
 
-def test_what_was_refused_and_done_is_told(served: Set, topic: str) -> None:
+def test_what_was_refused_and_done_is_reported(served: Set, topic: str) -> None:
     def lines() -> list[dict[str, object]]:
         return [json.loads(line) for line in (served.folder / "audit").read_text().splitlines()]
 

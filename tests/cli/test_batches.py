@@ -31,7 +31,7 @@ def test_what_has_arrived_is_not_held_back() -> None:
     ]
 
 
-def test_no_input_is_no_message() -> None:
+def test_no_input_is_not_a_message() -> None:
     assert list(of_lines(BytesIO(b""))) == []
     assert list(of_lines(BytesIO(b"\n"))) == [InputBatch([b""], 1)]
 

@@ -49,7 +49,7 @@ def test_the_servers_are_shown_and_who_leads() -> None:
     assert told(leader=None, token=None)[1].endswith("there is no leader now; 7 answered.\n")
 
 
-def test_an_answer_that_is_none_is_told() -> None:
+def test_an_answer_that_is_none_is_reported() -> None:
     code, out = told(role="nonsense")
 
     assert (code, out) == (1, "")

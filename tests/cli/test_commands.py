@@ -178,7 +178,7 @@ def test_how_long_is_given_with_units(orders: Run) -> None:
     assert orders("poll", "short", "--wait", "10ms") == (0, "", "")
 
 
-def test_a_program_is_told_the_ids_of_what_it_publishes(orders: Run) -> None:
+def test_a_program_gets_the_ids_of_what_it_publishes(orders: Run) -> None:
     code, out, _ = orders("publish", "orders", "one", "two", "--json")
 
     assert code == 0
@@ -217,7 +217,7 @@ def test_a_store_in_this_process_does_without_a_server(tmp_path: Path) -> None:
     assert run_command("--url", url, "poll", "orders")[1].endswith("  kept\n")
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_reported() -> None:
     assert run_command("version") == (0, f"{tms.__version__}\n", "")
     assert json.loads(run_command("version", "--json")[1]) == {"version": tms.__version__}
 

@@ -50,7 +50,7 @@ def test_each_line_has_a_key_of_its_own(prices: Run) -> None:
     ]
 
 
-def test_what_is_not_text_is_told_in_base64(prices: Run) -> None:
+def test_what_is_not_text_is_reported_in_base64(prices: Run) -> None:
     prices("publish", "prices", "p", "--key", "\udcff", "--header", "h=\udcfe")
 
     assert rows(prices) == [

@@ -96,14 +96,16 @@ def test_bytes_come_from_a_file_or_the_input(metadata: Metadata, tmp_path: Path)
         (("rm", "/a", "--version", "-1"), "Invalid value for '--version'"),
     ],
 )
-def test_wrong_usage_is_told(metadata: Metadata, arguments: tuple[str, ...], reason: str) -> None:
+def test_wrong_usage_is_reported(
+    metadata: Metadata, arguments: tuple[str, ...], reason: str
+) -> None:
     code, out, err = metadata(*arguments)
 
     assert (code, out) == (2, "")
     assert reason in " ".join(err.replace("│", " ").split())
 
 
-def test_a_url_that_names_no_store_is_told() -> None:
+def test_a_url_that_names_no_store_is_reported() -> None:
     code, _, err = run_command("metadata", "ls", "--store", "nowhere")
 
     assert code == 2
@@ -121,7 +123,7 @@ def test_the_settings_of_namespaces_are_there(tmp_path: Path) -> None:
         assert client.namespaces.namespace("shop").rules.ttl_s_max == 6
 
 
-def test_a_folder_that_a_server_has_open_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_a_server_has_open_is_reported(tmp_path: Path) -> None:
     url = f"leveldb:{tmp_path / 'data'}"
     with ServerProcess(url) as server:
         assert server.url
@@ -133,7 +135,7 @@ def test_a_folder_that_a_server_has_open_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_watch_tells_each_change_with_its_version(
+async def test_watch_reports_each_change_with_its_version(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     host = MetadataHost()

@@ -84,7 +84,7 @@ def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
     assert "\x1b[" in drawn
 
 
-def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, topic: str) -> None:
+def test_a_reader_that_has_enough_is_not_an_error(server: ServerProcess, topic: str) -> None:
     with tms.connect(server.url) as client:
         client.topic(topic).publish([b"x" * 100] * 5000)
     with start("poll", topic, TMS_URL=server.url) as process:

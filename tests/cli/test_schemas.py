@@ -64,7 +64,7 @@ def test_properties_are_kept_and_shown(run: Run) -> None:
     assert err.startswith("--property x: give NAME=VALUE")
 
 
-def test_the_status_is_told(run: Run) -> None:
+def test_the_status_is_reported(run: Run) -> None:
     run("schema", "register", "stated", "-", given=A.encode())
     code, out, _ = run("registry", "status")
     assert code == 0
@@ -72,7 +72,7 @@ def test_the_status_is_told(run: Run) -> None:
     assert json.loads(run("registry", "status", "--json")[1])["mode"] == "active"
 
 
-def test_what_does_not_fit_is_told(run: Run, files: Path) -> None:
+def test_what_does_not_fit_is_reported(run: Run, files: Path) -> None:
     run("schema", "register", "fitting", str(files / "a"))
     code, out, err = run("schema", "check", "fitting", str(files / "unfit"))
     assert (code, err) == (1, "")
@@ -133,7 +133,7 @@ def test_schemas_of_each_type_are_checked_and_compared(
         (("compatibility", "--set", "x"), "Invalid compatibility level."),
     ],
 )
-def test_a_mistake_is_told_in_a_line(run: Run, arguments: tuple[str, ...], told: str) -> None:
+def test_a_mistake_is_reported_in_a_line(run: Run, arguments: tuple[str, ...], told: str) -> None:
     code, out, err = run("schema", *arguments, given=b"{}")
     assert code != 0
     assert out == ""

@@ -74,7 +74,7 @@ def at(server: ServerProcess, **more: str) -> dict[str, str]:
     return {"TMS_URL": server.url, "TMS_NAMESPACE": "streams", **more}
 
 
-def test_a_stream_that_cannot_be_used_is_told_in_a_line(
+def test_a_stream_that_cannot_be_used_is_reported_in_a_line(
     server: ServerProcess, topic: tms.Topic
 ) -> None:
     silent = "tms publish other one >&-"

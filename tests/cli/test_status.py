@@ -100,13 +100,13 @@ def test_the_console_has_a_url(monkeypatch: pytest.MonkeyPatch) -> None:
     assert opened == [url]
 
 
-def test_a_server_tells_where_its_console_is(run: Run) -> None:
+def test_a_server_reports_where_its_console_is(run: Run) -> None:
     code, out, err = run("ui")
     assert (code, err) == (0, "")
     assert httpx.get(out.strip(), trust_env=False, follow_redirects=True).status_code == 200
 
 
-def test_where_there_is_no_console_no_url_is_told() -> None:
+def test_if_there_is_no_console_no_url_is_reported() -> None:
     gone = json.dumps({"error": {"code": "not_found", "message": "Nothing.", "detail": {}}})
     with FaultyServer(answer(404, gone.encode())) as server:
         code, out, err = run_command("ui", "--url", server.url)

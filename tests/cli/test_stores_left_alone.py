@@ -178,7 +178,7 @@ def test_what_writes_raises_the_format(filled: Filled, tmp_path: Path) -> None:
     [*OF_STORES, *SERVERS],
     ids=" ".join,
 )
-def test_where_there_is_no_store_none_is_made(
+def test_if_there_is_no_store_none_is_made(
     filled: Filled, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     (tmp_path / "there").mkdir()

@@ -71,7 +71,7 @@ def test_the_type_is_what_the_name_ends_with(
     assert json.loads(run("poll", topic, "--decode")[1].split("  ")[2]) == {"n": "5"}
 
 
-def test_what_is_wrong_is_told(run: Run, files: Path) -> None:
+def test_what_is_wrong_is_reported(run: Run, files: Path) -> None:
     run("topic", "create", "wrong")
     order = str(files / "order.avsc")
     code, _, err = run("publish", "wrong", "--schema", order, '{"id":"a"}', '{"id":1}')

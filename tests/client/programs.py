@@ -135,7 +135,7 @@ def asynchronous() -> None:
 
 
 def in_child(function: Callable[[], None]) -> None:
-    """Fork, have the child end as scripts do, and go on when it has."""
+    """Fork, have the child end as scripts do, and continue when it has."""
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
@@ -177,7 +177,7 @@ def fork() -> None:
 
 
 def fork_in_transaction() -> None:
-    """A child that ends, and one that goes on, within the parent's transaction."""
+    """A child that ends, and one that continues, within the parent's transaction."""
 
     def end_it() -> None:
         try:

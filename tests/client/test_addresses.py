@@ -76,7 +76,7 @@ def test_another_url_is_refused_before_anything_is_sent(given: str, reason: str)
     assert "--url" in err
 
 
-def test_the_next_is_asked_where_nothing_was_done() -> None:
+def test_the_next_is_asked_if_nothing_was_done() -> None:
     addresses = Addresses(["a", "b", "c"])
 
     assert addresses.failed("a", NoLeader())
@@ -101,7 +101,7 @@ def test_a_publish_goes_to_the_one_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("code", ["no_leader", "stopping"])
-def test_a_publish_goes_on_where_one_refuses_it_before_doing_anything(code: str) -> None:
+def test_a_publish_continues_where_one_refuses_it_before_doing_anything(code: str) -> None:
     with (
         FaultyServer(refusal(503, code)) as first,
         FaultyServer(answer(200)) as second,
@@ -126,7 +126,7 @@ def test_a_publish_whose_outcome_is_not_known_is_left_to_the_caller() -> None:
         assert len(second.requests) == 1
 
 
-def test_what_may_be_done_twice_goes_on_to_the_next() -> None:
+def test_what_may_be_done_twice_continues_to_the_next() -> None:
     with (
         FaultyServer(b"") as first,
         FaultyServer(answer(200, b"[]")) as second,
@@ -149,7 +149,7 @@ def test_one_that_only_forwards_makes_way_to_the_next() -> None:
         assert (len(first.requests), len(leader.requests)) == (1, 2)
 
 
-def test_where_nobody_is_there_the_last_failure_is_told() -> None:
+def test_if_nobody_is_there_the_last_failure_is_reported() -> None:
     with (
         tms.connect(f"{NOBODY},127.0.0.1:2", retry_for_s=0.0) as client,
         pytest.raises(tms.ServerUnreachable) as error,

@@ -88,7 +88,7 @@ async def test_a_cancelled_body_rolls_back(client: tms.aio.AsyncClient) -> None:
 
 
 class Persisting(Noting):
-    """Tells when it is persisting, which does not end."""
+    """Reports when it is persisting, which does not end."""
 
     def __init__(self) -> None:
         super().__init__("slow")

@@ -25,12 +25,12 @@ from tests.waiting import WAIT_S_MAX, wait_until
         ("leveldb:", "leveldb:DIR"),
     ],
 )
-def test_a_wrong_url_is_told_at_once(url: str, reason: str) -> None:
+def test_a_wrong_url_is_reported_at_once(url: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         tms.connect(url)
 
 
-def test_wrong_names_are_told_at_once(client: tms.Client) -> None:
+def test_wrong_names_are_reported_at_once(client: tms.Client) -> None:
     with pytest.raises(tms.InvalidRequest) as namespace:
         tms.connect("memory:", "a-b")
     with pytest.raises(tms.InvalidRequest) as topic:
@@ -49,7 +49,7 @@ def test_wrong_names_are_told_at_once(client: tms.Client) -> None:
         ("https://me:secret@a:1/p@", "https://a:1/p@"),
     ],
 )
-def test_a_client_tells_whose_it_is_and_no_password(url: str, told: str) -> None:
+def test_a_client_shows_its_principal_and_no_password(url: str, told: str) -> None:
     with tms.connect(url, "shop", allow_plaintext=True) as client:
         assert repr(client) == f"Client({told}, namespace=shop)"
 
@@ -64,7 +64,7 @@ def test_timeouts_of_a_client_are_durations() -> None:
         tms.connect("http://127.0.0.1:1", timeout_s="long")
 
 
-def test_no_server_is_told_with_its_address() -> None:
+def test_no_server_is_reported_with_its_address() -> None:
     with (
         tms.connect("http://127.0.0.1:1", retry_for_s=0) as client,
         pytest.raises(tms.ServerUnreachable) as unreachable,

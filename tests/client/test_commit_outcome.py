@@ -118,7 +118,7 @@ async def test_what_cannot_be_known_is_said_with_its_name(
     assert unknown.value.detail["transaction_id"] == 7
 
 
-async def test_one_that_was_cancelled_goes_on_by_asking() -> None:
+async def test_one_that_was_cancelled_continues_by_asking() -> None:
     asked = Answers(TransactionStatus.COMMITTED)
     commit = Commit(asked, 7, ())  # type: ignore[arg-type]
     with anyio.CancelScope() as scope:

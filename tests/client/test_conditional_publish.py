@@ -106,7 +106,7 @@ def test_it_holds_after_a_restart(tmp_path: Path) -> None:
         client.topic("empty").publish(b"first", if_last="empty")
 
 
-def test_what_is_no_id_is_refused(topic: tms.Topic) -> None:
+def test_what_is_not_an_id_is_refused(topic: tms.Topic) -> None:
     with pytest.raises(tms.InvalidRequest):
         topic.publish(b"x", if_last="full")
     with pytest.raises(tms.InvalidRequest):

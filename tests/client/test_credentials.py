@@ -59,7 +59,7 @@ def test_a_user_and_a_password_are_sent_as_basic(guard: Guard, namespace: str) -
     assert guard.seen == [said]
 
 
-def test_a_wrong_token_is_told_and_tried_once(guard: Guard) -> None:
+def test_a_wrong_token_is_reported_and_tried_once(guard: Guard) -> None:
     with tms.connect(guard.url, auth=OTHER) as client, pytest.raises(tms.NotAuthenticated):
         client.topics()
 
@@ -148,7 +148,7 @@ def test_a_token_file_that_is_gone_leaves_the_last_token(
             client.topics()
 
 
-def test_the_environment_says_who_asks_if_nothing_else_does(
+def test_the_environment_names_the_caller_if_nothing_else_does(
     guard: Guard, home: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, own = home / "named", home / ".config/tms/token"
@@ -234,7 +234,7 @@ def test_a_redirect_is_not_followed(server: ServerProcess, guard: Guard) -> None
 
 
 @pytest.mark.parametrize("auth", ["a b", "a\nb", "ü", " ", ("a:b", "c"), ("a", "b\n"), 7, ("a",)])
-def test_what_cannot_be_sent_is_told_at_once(auth: Any) -> None:
+def test_what_cannot_be_sent_is_reported_at_once(auth: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         tms.connect("http://127.0.0.1:1", auth=auth)
 
@@ -243,7 +243,7 @@ def test_what_cannot_be_sent_is_told_at_once(auth: Any) -> None:
     ("content", "told"),
     [(b"", "is not a valid token"), (b"a\nb", "is not a valid token"), ("ü".encode(), "more than")],
 )
-def test_a_file_without_a_token_is_told(home: Path, content: bytes, told: str) -> None:
+def test_a_file_without_a_token_is_reported(home: Path, content: bytes, told: str) -> None:
     file = home / "token"
     file.write_bytes(content)
 

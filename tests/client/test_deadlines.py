@@ -95,7 +95,7 @@ def test_what_the_server_refuses_is_repeated_no_longer_than_that(call: Call) -> 
         call(client)
 
 
-def test_what_may_have_been_done_is_not_told_as_undone() -> None:
+def test_what_may_have_been_done_is_not_reported_as_undone() -> None:
     """The first attempt may have been carried out; the others certainly were not."""
     with (
         FaultyServer(b"") as server,
@@ -116,7 +116,7 @@ def test_a_server_that_is_away_was_sent_nothing(call: Call, free_port: int) -> N
         call(client)
 
 
-def test_a_part_of_an_answer_is_no_answer() -> None:
+def test_a_part_of_an_answer_is_not_an_answer() -> None:
     """The server holds the rest back, which could last as long as an answer may."""
 
     class Holding(FaultyServer):
@@ -194,7 +194,7 @@ async def test_acks_of_others_do_not_share_it(server: ServerProcess, namespace: 
 
 
 @pytest.mark.anyio
-async def test_what_begins_within_goes_on_after_it(server: ServerProcess, namespace: str) -> None:
+async def test_what_begins_within_continues_after_it(server: ServerProcess, namespace: str) -> None:
     """A member's takes and extensions are not the first caller's alone."""
     async with tms.aio.connect(server.url, namespace) as client:
         topic = client.topic("t")

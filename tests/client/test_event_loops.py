@@ -12,7 +12,7 @@ import tms.aio
 
 
 @pytest.mark.parametrize("used_before", [True, False])
-def test_another_loop_is_told_in_words(url: str, namespace: str, *, used_before: bool) -> None:
+def test_another_loop_is_explained(url: str, namespace: str, *, used_before: bool) -> None:
     async def connect() -> tms.aio.AsyncClient:
         client = await tms.aio.connect(url, namespace)
         if used_before:

@@ -57,7 +57,7 @@ def test_a_follow_outlives_crashes_of_the_server_and_misses_and_doubles_nothing(
     assert [message.payload for message in followed] == [b"%d" % n for n in range(expected)]
 
 
-def test_following_on_the_command_line_tells_that_the_server_is_away_and_back(
+def test_following_on_the_command_line_reports_that_the_server_is_away_and_back(
     tmp_path: Path,
 ) -> None:
     store = f"leveldb:{tmp_path / 'data'}"

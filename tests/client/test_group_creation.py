@@ -44,7 +44,7 @@ def test_type_checkers_know_the_options() -> None:
         group.set(order="key")  # type: ignore[call-arg]
 
 
-def test_a_group_of_another_order_is_no_such_group(topic: tms.Topic) -> None:
+def test_a_group_of_another_order_does_not_count(topic: tms.Topic) -> None:
     topic.group("billing").create()
     with pytest.raises(tms.SubscriptionExists):
         topic.group("billing").create(order="key")

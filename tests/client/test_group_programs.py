@@ -1,4 +1,4 @@
-"""Workers in processes of their own: they forget to close, fork, are stopped, or stand still."""
+"""Workers in processes of their own: they forget to close, fork, are stopped, or pause."""
 
 import os
 import signal
@@ -104,7 +104,7 @@ def test_sigterm_ends_a_worker_when_its_work_is_done(
 
 
 @pytest.mark.slow
-def test_a_worker_that_stands_still_loses_its_messages_and_bills_none_twice(
+def test_a_worker_that_pauses_loses_its_messages_and_bills_none_twice(
     started: Start, client: tms.Client, group: tms.TopicGroup
 ) -> None:
     first = started("work")

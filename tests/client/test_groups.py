@@ -39,7 +39,7 @@ def test_a_loop_acknowledges_what_its_body_did(topic: tms.Topic, group: tms.Topi
 
 
 @pytest.mark.parametrize("behind", ["time", "datetime", "id", "end", "start"])
-def test_a_group_begins_where_it_is_told(topic: tms.Topic, behind: str) -> None:
+def test_a_group_begins_at_the_given_place(topic: tms.Topic, behind: str) -> None:
     topic.publish(b"before")
     [first] = topic.poll()
     wait_for_next_millisecond(topic)
@@ -61,7 +61,7 @@ def test_a_group_begins_where_it_is_told(topic: tms.Topic, behind: str) -> None:
     assert group.show().state.unread == 0
 
 
-def test_a_group_is_no_position_of_one_reader(topic: tms.Topic, group: tms.TopicGroup) -> None:
+def test_a_group_is_not_a_position_of_one_reader(topic: tms.Topic, group: tms.TopicGroup) -> None:
     topic.publish(b"one")
     reader = topic.subscription("billing")
     for use in (reader.delete, reader.position, lambda: list(reader.poll())):
@@ -163,7 +163,7 @@ def test_by_key_a_failed_message_takes_the_later_ones_of_its_key_along(topic: tm
 
 
 @TAKES_SECONDS
-def test_leases_go_on_while_a_message_is_worked_on(
+def test_leases_continue_while_a_message_is_worked_on(
     topic: tms.Topic, group: tms.TopicGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send, extended = HeldMessages._send, []

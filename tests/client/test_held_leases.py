@@ -43,7 +43,7 @@ def returned(server: Server) -> set[bytes]:
 
 
 async def test_by_key_a_key_is_busy_until_the_work_on_it_is_done(held_by: Held) -> None:
-    """Also if the lease is lost meanwhile, and the next of the key is there."""
+    """Also if the lease is lost in the meantime, and the next of the key is there."""
     server = Server(taken(1, 1, key=b"k", lease_s=9), taken(2, 1, key=b"k"), taken(3, 2))
     held = held_by(server, Order.KEY, prefetch=1, one_of_a_key=True)
     lost = await held.next()
@@ -109,7 +109,7 @@ async def test_a_message_that_is_held_for_too_long_leaves_the_others_of_its_take
     await second.ack()
 
 
-async def test_what_is_taken_ahead_of_a_program_that_stands_still_is_given_back(
+async def test_what_is_taken_ahead_of_a_program_that_pauses_is_given_back(
     held_by: Held,
 ) -> None:
     server = Server(*(taken(number, number, lease_s=30) for number in range(1, 6)))

@@ -36,7 +36,7 @@ async def test_what_comes_again_before_its_nack_is_answered_is_given(held_by: He
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first.nack, 0)
         await anyio.lowlevel.checkpoint()
-        held._hold(taken(2, 7))  # taken meanwhile
+        held._hold(taken(2, 7))  # taken in the meantime
         server.may_settle.set()
 
     again = await held.next()

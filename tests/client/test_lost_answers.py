@@ -73,7 +73,7 @@ def test_a_commit_is_settled(
     assert verbs(proxy) == ["transactions", "commit", *asked]
 
 
-def test_a_lost_commit_of_a_transaction_that_ended_meanwhile_is_rolled_back(
+def test_a_lost_commit_of_a_transaction_that_ended_in_the_meantime_is_rolled_back(
     client: tms.Client, topic: tms.Topic, proxy: HttpProxy, server: ServerProcess
 ) -> None:
     class Ending(Noting):
@@ -195,7 +195,7 @@ def test_a_checkpoint_is_repeated(
 def test_a_publish_in_doubt_dooms_the_transaction(
     client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, *, buffer: bool
 ) -> None:
-    """Even where the body goes on: whether the message is there, and once, nobody knows."""
+    """Even where the body continues: whether the message is there, and once, nobody knows."""
     participant = Noting()
     proxy.lose(loss, b"/store " if buffer else b"/publish?")
     tx = client.transaction(participants=[participant])

@@ -88,7 +88,7 @@ def test_the_interactive_interpreter_ends(urls: list[str]) -> None:
     assert "Error" not in ended.err
 
 
-def test_threads_go_on_when_the_main_thread_has_ended(urls: list[str]) -> None:
+def test_threads_continue_when_the_main_thread_has_ended(urls: list[str]) -> None:
     by_name = urls[0].replace("127.0.0.1", "localhost")
     ended = run("threads", by_name, *urls[1:])
 
@@ -104,7 +104,7 @@ def test_what_a_daemon_thread_has_under_way_is_finished() -> None:
     assert ended.lines == ["published"]
 
 
-def test_what_cannot_be_finished_is_told() -> None:
+def test_what_cannot_be_finished_is_reported() -> None:
     ended = run("never_answered")
 
     assert ended.exit_code == 0
@@ -112,7 +112,7 @@ def test_what_cannot_be_finished_is_told() -> None:
     assert ended.lines == []
 
 
-def test_a_transaction_that_nobody_ended_is_told(urls: list[str]) -> None:
+def test_a_transaction_that_nobody_ended_is_reported(urls: list[str]) -> None:
     ended = run("open_transaction", *urls)
 
     assert ended.exit_code == 0

@@ -43,7 +43,9 @@ def test_another_machine_is_asked_by_the_proxy(
 
 
 @pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "nonsense://127.0.0.1:1"])
-def test_a_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_reported(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
     monkeypatch.setenv("ALL_PROXY", proxy)
     with FaultyServer(answer(200, b"[]")) as server, tms.connect(server.url) as client:
         assert client.topics() == []

@@ -214,7 +214,7 @@ FIVE = AVRO_FRAMES.encode_block(MessageBlock.of(MESSAGES[:5]), first=True)
 
 
 @pytest.mark.parametrize("sent", range(0, len(WHOLE), 67))
-def test_a_poll_cut_anywhere_goes_on_behind_the_last_message(sent: int) -> None:
+def test_a_poll_cut_anywhere_continues_after_the_last_message(sent: int) -> None:
     given = sum(WHOLE.index(message.payload) + 100 <= sent for message in MESSAGES)
     rest = AVRO_FRAMES.encode_block(MessageBlock.of(MESSAGES[given:]), first=True) + b"\x00"
     cut = answer(200, WHOLE[:sent], announced=len(WHOLE))
@@ -258,7 +258,7 @@ def test_a_wait_is_asked_for_in_the_query() -> None:
         (302, "not_tms"),
     ],
 )
-def test_an_answer_that_is_not_ours_is_told_by_its_status(status: int, code: str) -> None:
+def test_an_answer_that_is_not_ours_is_reported_by_its_status(status: int, code: str) -> None:
     error = error_from(status, {}, b"<html>no</html>")
 
     assert error.problem.code == code

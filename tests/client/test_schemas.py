@@ -54,7 +54,7 @@ def test_metadata_and_rules_go_with_a_schema(client: tms.Client, namespace: str)
         )
 
 
-def test_the_status_tells_how_far_it_has_read(client: tms.Client, namespace: str) -> None:
+def test_the_status_reports_how_far_it_has_read(client: tms.Client, namespace: str) -> None:
     registry = client.registry
     registry.register(f"{namespace}-status", STRING)
     told = registry.status()

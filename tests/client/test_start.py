@@ -54,7 +54,7 @@ def test_a_datetime_far_away_is_exact() -> None:
         (datetime(1969, 1, 1, tzinfo=UTC), "invalid_start_time"),
     ],
 )
-def test_what_is_no_place_is_refused(form: bytes | str | int | datetime, code: str) -> None:
+def test_what_is_not_a_place_is_refused(form: bytes | str | int | datetime, code: str) -> None:
     for places in ({"after": form, "start": None}, {"after": None, "start": form}):
         with pytest.raises(InvalidRequest) as invalid:
             position(**places)
@@ -79,7 +79,7 @@ def test_a_time_that_can_only_be_milliseconds_is_taken() -> None:
     assert position(after=None, start=early) == first_id_at(2_678_400_000)
 
 
-def test_misuse_is_told() -> None:
+def test_misuse_is_reported() -> None:
     with pytest.raises(ValueError, match="either after or start"):
         position(after=1, start=1)
     with pytest.raises(ValueError, match="has no time zone"):

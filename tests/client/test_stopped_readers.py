@@ -1,4 +1,4 @@
-"""A reader that stands still at a transaction in progress: the log tells at which, and whose."""
+"""A reader that pauses at a transaction in progress: the log tells at which, and whose."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ def open_one(client: tms.Client, topic: tms.Topic) -> Iterator[tms.TransactionCo
 
 
 @pytest.mark.parametrize("how", ["poll", "follow", "subscription"])
-def test_a_reader_that_waits_tells_at_which_transaction_once(
+def test_a_reader_that_waits_reports_at_which_transaction_once(
     client: tms.Client,
     topic: tms.Topic,
     caplog: pytest.LogCaptureFixture,
@@ -82,7 +82,7 @@ def test_a_reader_that_waits_tells_at_which_transaction_once(
 
 
 @pytest.mark.anyio
-async def test_a_follower_for_asyncio_tells_it_too(
+async def test_a_follower_for_asyncio_reports_it_too(
     url: str, namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with await tms.aio.connect(url, namespace) as client:
@@ -96,7 +96,7 @@ async def test_a_follower_for_asyncio_tells_it_too(
         assert f"transaction {tx.transaction_id} of client " in told(caplog)[0]
 
 
-def test_polls_that_do_not_wait_tell_it_once_they_have_stopped_for_long(
+def test_polls_that_do_not_wait_report_it_once_they_have_stopped_for_long(
     client: tms.Client,
     topic: tms.Topic,
     open_one: tms.TransactionContext,
@@ -116,7 +116,7 @@ def test_polls_that_do_not_wait_tell_it_once_they_have_stopped_for_long(
     assert str(open_one.transaction_id) in line
 
 
-def test_a_transaction_that_ends_soon_is_not_told(
+def test_a_transaction_that_ends_soon_is_not_reported(
     client: tms.Client, topic: tms.Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.stops.after_s = WAIT_S_MAX
@@ -129,7 +129,7 @@ def test_a_transaction_that_ends_soon_is_not_told(
     assert told(caplog) == []
 
 
-def test_of_what_a_reader_by_a_transaction_never_sees_it_is_told_why(
+def test_of_what_a_reader_by_a_transaction_never_sees_it_is_explained(
     client: tms.Client, topic: tms.Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
     with client.transaction() as reader:
@@ -141,7 +141,7 @@ def test_of_what_a_reader_by_a_transaction_never_sees_it_is_told_why(
     assert f"transaction {other.transaction_id}, committed; the reader's own" in line
 
 
-def test_of_what_nobody_may_look_at_the_id_is_told(
+def test_of_what_nobody_may_look_at_the_id_is_reported(
     client: tms.Client,
     open_one: tms.TransactionContext,
     caplog: pytest.LogCaptureFixture,
@@ -158,7 +158,7 @@ def test_of_what_nobody_may_look_at_the_id_is_told(
     )
 
 
-def test_a_reader_whose_transaction_ends_while_it_waits_is_told_so(
+def test_a_reader_whose_transaction_ends_while_it_waits_gets_an_error(
     client: tms.Client,
     topic: tms.Topic,
     open_one: tms.TransactionContext,
@@ -192,7 +192,7 @@ with client.transaction(owner="billing", timeout_s=1000) as tx:
 def test_a_producer_that_comes_back_fences_what_it_left_open(
     server: ServerProcess, namespace: str
 ) -> None:
-    """As docs/transactions.md advises: readers go on at once, and not after the timeout."""
+    """As docs/transactions.md advises: readers continue at once, and not after the timeout."""
     with tms.connect(server.url, namespace) as client:
         topic = client.topic("orders")
         topic.create()

@@ -64,7 +64,7 @@ def test_a_name_and_an_id_are_checked(topic: tms.Topic, billing: tms.Subscriptio
     assert repr(billing) == f"Subscription({topic.namespace}:orders, billing)"
 
 
-def test_of_two_consumers_one_is_told(topic: tms.Topic, billing: tms.Subscription) -> None:
+def test_of_two_consumers_one_gets_an_error(topic: tms.Topic, billing: tms.Subscription) -> None:
     twin = topic.subscription("billing")
     first = next(billing.poll())
     assert next(twin.poll()) == first

@@ -20,7 +20,7 @@ def test_the_committed_file_is_what_its_source_makes(made: Made) -> None:
 
 
 def test_what_is_said_to_differ_does() -> None:
-    """An exception of which the source has changed is told, and not just passed over."""
+    """An exception of which the source has changed is reported, and not just passed over."""
     texts = {made.name: " ".join(made.path.read_text(encoding="utf-8").split()) for made in MADE}
 
     assert [other for other in SENTENCES.values() if other not in " ".join(texts.values())] == []

@@ -71,14 +71,14 @@ async def test_asyncio_speaks_it_too(
         assert await client.topics() == []
 
 
-def test_a_server_that_is_not_trusted_is_told_at_once(secured: ServerProcess) -> None:
+def test_a_server_that_is_not_trusted_is_reported_at_once(secured: ServerProcess) -> None:
     with tms.connect(secured.url) as client, pytest.raises(tms.NotTms, match="TMS_CA") as raised:
         client.topics()
 
     assert "is not trusted" in raised.value.detail["reason"]
 
 
-def test_https_where_there_is_no_tls_is_told(server: ServerProcess, authority: Authority) -> None:
+def test_https_if_there_is_no_tls_is_reported(server: ServerProcess, authority: Authority) -> None:
     url = server.url.replace("http:", "https:")
     with tms.connect(url, ca=authority.ca) as client, pytest.raises(tms.NotTms, match="http://"):
         client.topics()
@@ -108,7 +108,7 @@ def test_a_key_that_others_may_read_is_warned_of(authority: Authority) -> None:
     assert f"other users of this machine can read {key}: run chmod 600 on it" in server.log
 
 
-def test_a_url_without_tls_is_told_as_what_it_is(secured: ServerProcess) -> None:
+def test_a_url_without_tls_is_reported_as_what_it_is(secured: ServerProcess) -> None:
     url = secured.url.replace("https://", "http://")
     reason = "it speaks TLS: write https://"
     with tms.connect(url) as client:

@@ -92,7 +92,7 @@ def test_topics_are_those_of_the_clients_namespace(client: tms.Client) -> None:
     assert client.topics() == ["a", "b"]
 
 
-def test_a_topic_tells_its_name(client: tms.Client, namespace: str) -> None:
+def test_a_topic_shows_its_name(client: tms.Client, namespace: str) -> None:
     topic = client.topic("orders")
 
     assert (topic.name, topic.namespace) == ("orders", namespace)
@@ -358,7 +358,7 @@ def test_following_gives_what_is_there_and_what_comes(topic: tms.Topic) -> None:
         assert next(messages).payload == payload
 
 
-def test_following_starts_where_it_is_told(topic: tms.Topic) -> None:
+def test_following_starts_at_the_given_place(topic: tms.Topic) -> None:
     topic.publish([b"one", b"two", b"three"])
     first, second, _ = topic.poll()
 

@@ -177,7 +177,7 @@ def test_two_that_change_the_same_conflict(client: tms.Client, topic: tms.Topic)
     assert committed(topic) == [b"won"]
 
 
-def test_a_checkpoint_persists_and_goes_on_under_another_pointer(
+def test_a_checkpoint_persists_and_continues_under_another_pointer(
     client: tms.Client, topic: tms.Topic
 ) -> None:
     participant = Noting()
@@ -241,7 +241,7 @@ def test_abort_ends_it_early(client: tms.Client, topic: tms.Topic) -> None:
     assert participant.calls == of("one", "start", "rollback")
 
 
-def test_abort_tells_what_could_not_be_undone(client: tms.Client) -> None:
+def test_abort_reports_what_could_not_be_undone(client: tms.Client) -> None:
     with client.transaction(participants=[Noting(fails_at={"rollback"})]) as tx:
         with pytest.raises(LookupError, match="fails at rollback"):
             tx.abort()

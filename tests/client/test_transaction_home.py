@@ -65,7 +65,7 @@ async def test_a_server_that_knows_no_home_is_asked_without() -> None:
     assert asked.paths == ["v1/transactions?namespace=shop", "v1/transactions"]
 
 
-async def test_another_refusal_is_told() -> None:
+async def test_another_refusal_is_reported() -> None:
     asked = Asked(InvalidRequest("invalid_namespace_name"))
 
     with pytest.raises(InvalidRequest):

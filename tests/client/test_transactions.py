@@ -52,9 +52,7 @@ def test_an_open_one_of_the_same_owner_is_refused_fenced_or_joined(
     assert committed(topic) == [b"newer"]
 
 
-def test_it_is_named_for_those_who_look_after_the_server(
-    client: tms.Client, topic: tms.Topic, namespace: str
-) -> None:
+def test_it_is_named_for_operators(client: tms.Client, topic: tms.Topic, namespace: str) -> None:
     with client.transaction(owner=namespace, sequence=7, timeout_s=60) as tx:
         topic.publish(b"one", tx)
         info = client.transactions.info(tx.transaction_id)
@@ -186,7 +184,7 @@ def test_owners_are_listed_and_forgotten(
     assert not client.publish_all({"orders": b"two"}, owner=owner, sequence=7).is_duplicate
 
 
-def test_one_that_hangs_is_ended_by_those_who_look_after_the_server(client: tms.Client) -> None:
+def test_one_that_hangs_is_ended_by_operators(client: tms.Client) -> None:
     transactions = client.transactions
     with pytest.raises(tms.TransactionNotInProgress), client.transaction() as tx:  # noqa: PT012
         assert transactions.transaction(tx.transaction_id) == tx.transaction

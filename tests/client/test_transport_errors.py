@@ -1,4 +1,4 @@
-"""Whatever the connections of a client raise is one of our errors, and the client goes on.
+"""Whatever the connections of a client raise is one of our errors, and the client continues.
 
 The faults are raised in the place of what asyncio's connections do.
 """
@@ -165,7 +165,7 @@ async def asked(http: Http, *, polls: bool = False) -> bytes:
         return b"".join([part async for part in parts])
 
 
-async def test_an_error_is_told_without_those_of_the_libraries_below() -> None:
+async def test_an_error_is_reported_without_those_of_the_libraries_below() -> None:
     async with await tms.aio.connect("http://127.0.0.1:1", retry_for_s=0) as client:
         with pytest.raises(ServerUnreachable) as unreachable:
             await client.topics()

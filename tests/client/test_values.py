@@ -94,7 +94,7 @@ def test_the_latest_schema_and_a_version_of_one_are_used(
     assert values(topic) == [A, B, {"n": 5}]
 
 
-def test_a_schema_is_not_registered_where_that_is_not_wanted(
+def test_a_schema_is_not_registered_if_that_is_not_wanted(
     client: tms.Client, topic: tms.Topic, namespace: str
 ) -> None:
     with pytest.raises(tms.SchemaRefused) as refused:
@@ -131,7 +131,7 @@ def test_a_value_that_does_not_fit_is_named_and_nothing_is_published(
 
 @pytest.mark.parametrize("schema", ["{", '{"type":1}', tms.SchemaText("{", "JSON"), "latest"])
 @pytest.mark.parametrize("strategy", ["topic", "record"])
-def test_what_is_no_schema_is_refused(client: tms.Client, schema: Any, strategy: str) -> None:
+def test_what_is_not_a_schema_is_refused(client: tms.Client, schema: Any, strategy: str) -> None:
     topic = client.topic("orders")
     topic.create(subject_strategy=strategy)
 
@@ -208,7 +208,7 @@ def test_values_are_given_as_a_later_schema_has_them(
         values(topic, tms.Decoding(schema=OTHER.replace("Other", "Order")))
 
 
-def test_a_schema_that_is_no_later_one_is_refused(topic: tms.Topic) -> None:
+def test_a_schema_that_is_not_a_later_one_is_refused(topic: tms.Topic) -> None:
     topic.publish(A, schema=ORDER)
 
     with pytest.raises(tms.SchemaRefused) as refused:
@@ -227,7 +227,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("damaged", DAMAGED, ids=repr)
-def test_a_damaged_message_is_told_and_one_goes_on_behind_it(
+def test_a_damaged_message_is_reported_and_one_continues_after_it(
     topic: tms.Topic, damaged: bytes
 ) -> None:
     topic.publish(A, schema=ORDER)

@@ -27,7 +27,7 @@ HOW: dict[str, dict[str, Any]] = {
 def test_work_that_takes_too_long_is_given_back_and_what_it_does_later_does_not_count(
     topic: tms.Topic, group: tms.TopicGroup, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A thread cannot be stopped: it goes on, and so keeps its place."""
+    """A thread cannot be stopped: it continues, and so keeps its place."""
     group.set(retry_s=0)
     bills = topic  # what it publishes comes back as a message of its own
     topic.publish(b"slow")

@@ -122,7 +122,7 @@ def test_it_ends_a_worker_of_threads(own: str) -> None:
     handler.check()
 
 
-def test_a_handler_that_the_program_sets_meanwhile_stays() -> None:
+def test_a_handler_that_the_program_sets_in_the_meantime_stays() -> None:
     def handle(*_: object) -> None: ...
 
     with stopping_at_sigterm(lambda: None, lambda: None):
@@ -202,7 +202,7 @@ def test_a_second_signal_does_not_let_a_worker_of_asyncio_wait(
     assert cancelled == ["cancelled"]
 
 
-def test_a_signal_that_is_sent_on_at_once_is_no_second_one() -> None:
+def test_a_signal_that_is_sent_on_at_once_is_not_a_second_one() -> None:
     calls: list[str] = []
     stop = sigterm._Stop(lambda: calls.append("stop"), lambda: calls.append("now"))
     stop()

@@ -42,7 +42,7 @@ CALLS: dict[str, Call] = {
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have silence told sooner than in the seconds after which it is told."""
+    """Have silence told sooner than in the seconds after which it is reported."""
     assert first_contact.PATIENCE_S + first_contact.HEALTH_S < TOLD_S_MAX
     monkeypatch.setattr(first_contact, "PATIENCE_S", 0.3)
     monkeypatch.setattr(first_contact, "HEALTH_S", 1.0)
@@ -50,7 +50,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("said", "reason"), SAID.values(), ids=SAID)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_another_server_is_told_at_once_and_not_asked_again(
+def test_another_server_is_reported_at_once_and_not_asked_again(
     call: Call, said: bytes, reason: str
 ) -> None:
     with FaultyServer(said, said, is_tms=False) as server, tms.connect(server.url) as client:
@@ -63,7 +63,7 @@ def test_another_server_is_told_at_once_and_not_asked_again(
 
 
 @pytest.mark.parametrize(("said", "reason"), SAID.values(), ids=SAID)
-def test_a_command_tells_it_in_a_line(said: bytes, reason: str) -> None:
+def test_a_command_reports_it_in_a_line(said: bytes, reason: str) -> None:
     with FaultyServer(said, said, is_tms=False) as server:
         code, out, err = run_command("--url", server.url, "topic", "list")
 
@@ -93,7 +93,7 @@ def test_a_port_that_takes_connections_and_says_nothing(
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_a_command_tells_of_silence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_reports_silence_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "connect", partial(tms.connect, timeout_s=TIMEOUT_S))
     with FaultyServer(None, None, is_tms=False) as server:
         code, _, err = run_command("--url", server.url, "publish", "t", "x")

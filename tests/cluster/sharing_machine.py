@@ -60,20 +60,20 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: len(self.servers.all) > 1)
     @rule(number=NUMBER)
     def die(self, number: int) -> None:
-        """Have a server be gone; its session stays, and so do its leases, for a time."""
+        """Make a server be gone; its session stays, and so do its leases, for a time."""
         server = self.server(number)
         self.loop.run_until_complete(server.die())
         self.left.append(server.session)
 
     @rule(number=NUMBER)
     def fall_silent_or_return(self, number: int) -> None:
-        """Have a server not reach the store any more, or again."""
+        """Make a server not reach the store any more, or again."""
         server = self.server(number)
         server.reaches = not server.reaches
 
     @rule(number=NUMBER, fault=st.sampled_from([None, StoreUnavailable(reason="a"), OSError()]))
     def open_no_shard_or_again(self, number: int, fault: Exception | None) -> None:
-        """Have a server not be able to open a shard, or able again."""
+        """Make a server unable to open a shard, or able again."""
         self.server(number).fault = fault
 
     @rule(shard=st.integers(0, SHARDS - 1), fault=st.sampled_from([*SICK, None]))
@@ -99,7 +99,7 @@ class Sharing(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """Have all be well again, for long enough."""
+        """Make all be well again, for long enough."""
         for session in self.left:
             self.loop.run_until_complete(session.close())
         self.left.clear()

@@ -113,7 +113,7 @@ def test_one_that_was_given_back_is_free_and_needs_no_wait() -> None:
     assert sighting.claim_wait_s(RECORD) == 5.0
 
 
-def test_the_clock_goes_on() -> None:
+def test_the_clock_continues() -> None:
     clock = SteadySeconds(SystemClock())
     assert clock.now_s() <= clock.now_s()
 
@@ -157,7 +157,7 @@ DAY_MS = 86_400_000
         (30 * DAY_MS, "not told", (30 * DAY_MS, 30 * DAY_MS, 30 * DAY_MS)),
     ],
 )
-def test_the_time_goes_on_from_that_of_the_leader_before(
+def test_the_time_continues_from_that_of_the_leader_before(
     wall_ms: int, how: str, times_ms: tuple[int, int, int]
 ) -> None:
     """`times_ms` are trusted, of expiry and of deletion, since the leader renewed its lease."""

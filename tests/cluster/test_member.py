@@ -1,4 +1,4 @@
-"""Several servers on one metadata store: one leads at a time, and another goes on after it.
+"""Several servers on one metadata store: one leads at a time, and another continues after it.
 
 The sessions are of one host, so they can be lost at will; time is virtual.
 """
@@ -90,7 +90,7 @@ async def lease_record(world: World) -> LeaseRecord:
 
 
 @pytest.mark.parametrize("stops", [True, False])
-async def test_who_takes_over_goes_on_from_the_time_of_the_leader(
+async def test_who_takes_over_continues_from_the_time_of_the_leader(
     world: World, *, stops: bool
 ) -> None:
     """His wall is ahead, which is a step as of a running server: it is in doubt, and told."""
@@ -141,7 +141,7 @@ async def test_a_step_of_the_leader_is_not_handed_on(world: World) -> None:
     assert abs(second.time.now_ms() - world.clock.now_ms()) < NEAR_MS
 
 
-async def test_one_whose_token_is_behind_what_the_store_knows_claims_anew(world: World) -> None:
+async def test_one_whose_token_is_behind_what_the_store_knows_claims_again(world: World) -> None:
     """As where the metadata store is another one than before."""
     first = await world.server(fence_s=0.1)
     await until(lambda: first.is_open)
@@ -219,7 +219,7 @@ async def test_one_that_stops_before_the_fence_is_over_gives_nothing_back(world:
     world.host.reconnect(first.session)
 
 
-async def test_a_leader_that_was_cut_off_for_a_moment_goes_on(world: World) -> None:
+async def test_a_leader_that_was_cut_off_for_a_moment_continues(world: World) -> None:
     alone = await world.server()
     await until(lambda: alone.is_open)
     world.host.disconnect(alone.session)
@@ -248,7 +248,7 @@ async def test_a_store_that_was_away_for_longer_than_a_lease_costs_no_leader_its
     for server in (first, second):
         world.host.disconnect(server.session)
     await passes(away * LEASE_S)
-    # The one that stands by is back first.
+    # The follower is back first.
     for server in (second, first):
         world.host.reconnect(server.session)
         await passes(LEASE_S / 5)
@@ -277,7 +277,7 @@ async def test_a_leader_that_wakes_up_knows_that_another_leads(world: World) -> 
     assert first.is_open
 
 
-async def test_one_whose_session_was_lost_registers_anew(world: World) -> None:
+async def test_one_whose_session_was_lost_registers_again(world: World) -> None:
     server = await world.server()
     other = await world.server()
     await world.host.expire(server.session)

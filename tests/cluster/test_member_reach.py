@@ -92,7 +92,7 @@ async def test_a_look_that_hangs_is_one_that_is_not_answered(world: World) -> No
     answers.set()
 
 
-async def test_each_tells_since_when_it_reaches_the_store(world: World) -> None:
+async def test_each_reports_since_when_it_reaches_the_store(world: World) -> None:
     first, second = [await world.server() for _ in range(2)]
     second.reaches = False
     await until(partial(reach_it, first, {first.id}))

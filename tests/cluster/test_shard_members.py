@@ -211,7 +211,7 @@ async def test_a_link_that_is_cut_moves_nothing(servers: Servers) -> None:
     assert len(servers.turns) == turns
 
 
-async def test_servers_that_all_do_not_reach_each_other_go_on(servers: Servers) -> None:
+async def test_servers_that_all_do_not_reach_each_other_continue(servers: Servers) -> None:
     first, second = await servers.start(), await servers.start()
     await settled(servers, first, second)
     turns = len(servers.turns)

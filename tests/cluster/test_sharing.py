@@ -141,7 +141,7 @@ CASES = [
 
 
 def tell(story: Story) -> None:
-    """Have a story happen on servers whose time is their own."""
+    """Make a story happen on servers whose time is their own."""
     loop = VirtualLoop()
     servers = Servers(rest_s=600.0, clock=VirtualClock(loop))
     try:

@@ -59,7 +59,7 @@ def test_who_serves_a_shard_is_trusted_again() -> None:
     assert world.suspected_s(3) == 60.0
 
 
-def test_who_registers_anew_is_trusted_again() -> None:
+def test_who_registers_again_is_trusted_again() -> None:
     world = World()
     world.expired[SHARD] = lease(1)
     assert world.look()

@@ -120,7 +120,7 @@ class GroupTableContract:
         with pytest.raises(StoreCorrupt, match="no snapshot"):
             read(tables)
 
-    def test_one_that_is_begun_anew_has_nothing_of_before(self, tables: StoreTables) -> None:
+    def test_one_that_is_begun_again_has_nothing_of_before(self, tables: StoreTables) -> None:
         log = begin(tables)
         append(tables, log, b"one", b"two")
         log.put_snapshot(CREATED + 1, b"old")

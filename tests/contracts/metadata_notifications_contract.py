@@ -35,7 +35,7 @@ class NotificationsContract:
         except TimeoutError:
             assert told == all_wanted
 
-    async def test_changes_are_told_in_order(self, sessions: Sessions) -> None:
+    async def test_changes_are_reported_in_order(self, sessions: Sessions) -> None:
         writer, watcher = await sessions(), await sessions()
         told: list[Notification] = []
         watcher.observe(told.append)

@@ -75,7 +75,7 @@ class MetadataStoreContract(NotificationsContract):
         assert await store.get("/k") == Value(b"1", stat)
         assert (await store.put("/k", b"2")).version == 2
 
-    async def test_a_stat_tells_of_the_value(self, store: MetadataStore) -> None:
+    async def test_a_stat_describes_the_value(self, store: MetadataStore) -> None:
         first = await store.put("/k", b"0")
         second = await store.put("/k", b"1")
 

@@ -1,4 +1,4 @@
-"""Elections: one leads, the others follow, and each change is told once."""
+"""Elections: one leads, the others follow, and each change is reported once."""
 
 import asyncio
 
@@ -134,7 +134,7 @@ async def test_a_leader_steps_down_when_its_session_is_lost(
     assert one.told == [LEADING, NO_LEADER, FOLLOWING]
 
 
-async def test_a_leader_that_lost_its_session_leads_again_where_nobody_else_does(
+async def test_a_leader_that_lost_its_session_leads_again_if_nobody_else_does(
     host: MetadataHost, one: Candidate
 ) -> None:
     await one.election.elect(b"one")
@@ -215,7 +215,7 @@ async def test_a_path_is_stood_for_once_in_a_session(one: Candidate) -> None:
         await one.service.acquire_lock(PATH, b"one")
 
 
-async def test_what_the_store_refuses_is_told_and_the_member_may_try_again(
+async def test_what_the_store_refuses_is_reported_and_the_member_may_try_again(
     one: Candidate, two: Candidate
 ) -> None:
     with pytest.raises(TooLarge):

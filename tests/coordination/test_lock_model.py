@@ -1,6 +1,6 @@
 """Three sessions, one lock, and whatever can happen to sessions, in any order.
 
-What a lock guards takes a write only under a token that is no smaller than the last one it took.
+What a lock guards takes a write only under a token that is not smaller than the last one it took.
 """
 
 import asyncio

@@ -70,7 +70,7 @@ async def test_closing_releases_all(one: Member, two: Member) -> None:
     assert one.store.is_connected
 
 
-async def test_a_malformed_path_is_no_lock(one: Member) -> None:
+async def test_a_malformed_path_is_not_a_lock(one: Member) -> None:
     with pytest.raises(InvalidRequest):
         await one.service.acquire_lock("/locks/", b"")
     with pytest.raises(InvalidRequest):
@@ -137,7 +137,7 @@ async def test_a_value_of_ones_own_session_is_taken_over(one: Member, content: b
     assert (await value_at(one.store)).stat.created_revision == lock.token
 
 
-async def test_what_is_not_ephemeral_is_no_lock_to_take(one: Member) -> None:
+async def test_what_is_not_ephemeral_is_not_a_lock_to_take(one: Member) -> None:
     await one.store.put(PATH, b"same")
     with pytest.raises(LockBusy):
         await one.service.acquire_lock(PATH, b"same")
@@ -206,7 +206,7 @@ async def test_locks_are_taken_again_after_a_lost_session(
     await until_retaken(two.store, lock, token)
 
 
-async def test_a_lock_taken_by_another_meanwhile_expires(
+async def test_a_lock_taken_by_another_in_the_meantime_expires(
     host: MetadataHost, one: Member, two: Member
 ) -> None:
     lock = await one.service.acquire_lock(PATH, b"one")

@@ -56,7 +56,7 @@ def test_a_duration_is_so_many_seconds(text: Duration, seconds: float) -> None:
         "nan",
     ],
 )
-def test_what_is_no_duration_is_refused_with_advice(text: str) -> None:
+def test_what_is_not_a_duration_is_refused_with_advice(text: str) -> None:
     with pytest.raises(ValueError, match="such as 30s, 15m, 12h, 1h30m, 7d"):
         seconds_of(text)
 
@@ -68,12 +68,12 @@ def test_whole_seconds_survive_in_any_form(seconds: int) -> None:
         assert whole_seconds_of(given_as) == seconds
 
 
-def test_a_part_of_a_second_is_refused_where_it_must_be_whole() -> None:
+def test_a_part_of_a_second_is_refused_if_it_must_be_whole() -> None:
     with pytest.raises(ValueError, match=r"'1\.5s' is not a whole number of seconds"):
         whole_seconds_of("1.5s")
 
 
-def test_a_time_span_is_told_in_its_largest_unit() -> None:
+def test_a_time_span_is_reported_in_its_largest_unit() -> None:
     assert [span(ms) for ms in (5, 5_000, 200_000, 7_200_000, 200_000_000)] == [
         "5 ms",
         "5 s",

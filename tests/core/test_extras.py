@@ -49,7 +49,7 @@ def test_of_a_wheel_elsewhere_it_is_its_url(tmp_path: Path) -> None:
     assert (wanted.name, wanted.extras, wanted.url) == ("tms-messaging", {"spark"}, url)
 
 
-def test_where_its_origin_is_not_known_it_is_what_is_installed(tmp_path: Path) -> None:
+def test_if_its_origin_is_not_known_it_is_what_is_installed(tmp_path: Path) -> None:
     told = shlex.split(command_for(("spark",), tmp_path, None))
 
     assert told == [*PIP, "tms-messaging[spark]"]

@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, nothing is added where there is none, damage is told."""
+"""Frames: what goes in comes out, nothing is added where there is none, damage is reported."""
 
 import pickle
 from copy import copy
@@ -32,7 +32,7 @@ def test_a_body_gives_the_message_again(message: Message) -> None:
 
 
 @given(CONTENTS, st.data())
-def test_a_damaged_frame_is_told_or_read(message: Message, data: st.DataObject) -> None:
+def test_a_damaged_frame_is_reported_or_read(message: Message, data: st.DataObject) -> None:
     raw, is_framed = message.body()
     if not is_framed:
         return

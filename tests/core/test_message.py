@@ -68,7 +68,7 @@ def test_ids_are_ordered_as_their_bytes(one: MessageId, other: MessageId) -> Non
         "0" * 20 + "8" + "0" * 19,
     ],
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
+def test_what_is_not_an_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         parse_id(text)
 
@@ -118,7 +118,7 @@ def test_an_items_tail_is_the_same_from_the_table_and_computed(length: int) -> N
     assert item_tail(length) == bytes(10) + avro_length(length)
 
 
-def test_a_message_tells_when_it_was_published() -> None:
+def test_a_message_reports_when_it_was_published() -> None:
     assert Message(b"", id=MessageId(17, 0).encode()).publish_timestamp == 17
 
 

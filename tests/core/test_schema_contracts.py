@@ -114,6 +114,6 @@ UP, WRITE = RuleMode.UPGRADE, RuleMode.WRITE
         ),
     ],
 )
-def test_wrong_rules_are_told(rules: SchemaRuleSet, problem: str | None) -> None:
+def test_wrong_rules_are_reported(rules: SchemaRuleSet, problem: str | None) -> None:
     told = problem_of_rules(ordered_rules(rules))
     assert told is None if problem is None else told is not None and problem in told

@@ -1,4 +1,4 @@
-"""Work that is shared goes on without its callers, and its error is told to those that are left."""
+"""Shared work continues without its callers, and its error is raised in those that remain."""
 
 import asyncio
 import gc
@@ -38,7 +38,7 @@ async def test_an_error_that_all_callers_have_left_is_not_logged() -> None:
     assert told == []
 
 
-async def test_who_stays_is_told() -> None:
+async def test_who_stays_gets_the_result() -> None:
     begun = asyncio.Event()
 
     async def work() -> int:

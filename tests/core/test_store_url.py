@@ -33,7 +33,7 @@ def test_a_url_names_a_kind_if_it_is_whole(url: str, kind: StoreKind | None) -> 
     assert folder_of(url) == (Path("a/b") if kind == LEVELDB else None)
 
 
-def test_people_are_told_how_urls_are_written() -> None:
+def test_errors_say_how_urls_are_written() -> None:
     assert written() == "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
     assert written(durable=True) == "leveldb:DIR or hbase://HOST:PORT/PREFIX"
     assert written(shared=False) == "leveldb:DIR or memory:"

@@ -1,4 +1,4 @@
-"""A supervised task goes on whatever its work raises, and it is told which tasks fail."""
+"""A supervised task continues whatever its work raises, and it is told which tasks fail."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ def anyio_backend() -> object:
 
 
 class Work:
-    """Fails some times, and then goes on until it is told to end."""
+    """Fails some times, and then continues until it is told to end."""
 
     def __init__(self, *faults: BaseException) -> None:
         self.faults = list(faults)
@@ -45,7 +45,7 @@ class Work:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=repr)
-async def test_it_goes_on_after_whatever_is_raised(fault: BaseException) -> None:
+async def test_it_continues_after_whatever_is_raised(fault: BaseException) -> None:
     work = Work(fault, fault)
     task = supervised("a task", work)
     await work.is_going_on.wait()

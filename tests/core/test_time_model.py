@@ -53,7 +53,7 @@ def test_without_a_wrong_clock_nobody_is_warned(
     assert clock.steps == 0
 
 
-def test_a_doubt_is_told_once_when_it_begins_and_once_when_it_ends(
+def test_a_doubt_is_reported_once_when_it_begins_and_once_when_it_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = ManualClock(NOW_MS)

@@ -43,7 +43,7 @@ def _exchange(issued: Issued, authority: Authority) -> None:
         (_encrypt, "tls_key", "is encrypted"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_setting(
+def test_what_is_wrong_is_reported_with_the_setting(
     authority: Authority,
     issued: Issued,
     damage: Callable[[Issued, Authority], object],
@@ -59,7 +59,7 @@ def test_what_is_wrong_is_told_with_the_setting(
     assert "CANARY" not in str(raised.value)
 
 
-def test_wrong_authorities_are_told(issued: Issued, tmp_path: Path) -> None:
+def test_wrong_authorities_are_reported(issued: Issued, tmp_path: Path) -> None:
     nothing = tmp_path / "ca.pem"
     nothing.write_text("nothing")
 

@@ -16,7 +16,7 @@ def test_names_of_topics(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "a:b", "a b", "ä", "A" * 256, "a\n", "a/b"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_what_is_not_a_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         TopicId("default", name)
     assert refused.value.problem.code == "invalid_topic_name"
@@ -38,7 +38,7 @@ def test_properties_have_defaults_and_are_strings() -> None:
 
 
 def test_a_generation_given_by_the_user_is_ignored() -> None:
-    """CDAP: a generation sent by the client is ignored; one that is no number is 400."""
+    """CDAP: a generation sent by the client is ignored; one that is not a number is 400."""
     assert parse_properties({"generation": "7"}, DEFAULT_S) == (DEFAULT_S, {})
     for wrong in ("x", "0", ""):
         with pytest.raises(InvalidRequest):
@@ -121,7 +121,7 @@ def test_what_was_written_at_a_time_dies_at_one(
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 10)), min_size=1, max_size=8))
 def test_what_has_expired_once_stays_expired(changes: list[tuple[int, int]]) -> None:
-    """Whatever the ttl is set to and whenever, as long as time goes on."""
+    """Whatever the ttl is set to and whenever, as long as time goes forward."""
     topic, now_ms, expired_ms = TopicMetadata(TopicId("n", "t"), 1, 5, {}), 10_000, 0
     for later_ms, ttl_s in changes:
         now_ms += later_ms

@@ -145,7 +145,7 @@ class TimeMachine(RuleBasedStateMachine):
         self.clock = TrustedClock(self.source)
 
     def _has_started(self, trusted: int, *, believes_ahead: bool = True) -> None:
-        """Take note that it goes on from a time; a wall behind is not believed in any case."""
+        """Take note that it continues from a time; a wall behind is not believed in any case."""
         self.spec.stepped_at = None
         self.spec.unset_until = 0
         ahead_ms = self.source.now_ms() - trusted

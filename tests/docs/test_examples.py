@@ -121,7 +121,7 @@ class Follower:
         return said
 
 
-def test_follow_goes_on_where_it_stopped(newcomer: Newcomer, tmp_path: Path) -> None:
+def test_follow_continues_where_it_stopped(newcomer: Newcomer, tmp_path: Path) -> None:
     with tms.connect(newcomer.url) as client:
         topic = client.topic("followed")
         topic.create()

@@ -156,7 +156,7 @@ def hex_of(lines: list[str]) -> str:
 
 
 @pytest.mark.parametrize("block", HEX, ids=lambda block: block.place)
-def test_bytes_are_as_told(block: Block) -> None:
+def test_bytes_are_as_documented(block: Block) -> None:
     lines = block.text.splitlines()
     call = " ".join(line[2:] for line in lines if line.startswith("# "))
     made = eval(call, dict(NAMES))
@@ -164,7 +164,7 @@ def test_bytes_are_as_told(block: Block) -> None:
     assert hex_of([line for line in lines if not line.startswith("# ")]) == made.hex()
 
 
-def test_transcripts_go_as_told() -> None:
+def test_transcripts_go_as_documented() -> None:
     """One after the other, with the names that they give themselves."""
     known: dict[str, Any] = {}
     for block in TRANSCRIPTS:
@@ -178,7 +178,7 @@ def test_transcripts_go_as_told() -> None:
         assert test.examples
 
 
-def test_schemas_are_as_told() -> None:
+def test_schemas_are_as_documented() -> None:
     told = [json.loads(block.text) for block in SCHEMAS]
 
     assert told == [
@@ -199,7 +199,7 @@ def test_every_kind_of_example_is_found() -> None:
     assert (ROOT / PAGE).read_text(encoding="utf-8").count("\n```hex\n") == len(HEX)
 
 
-def test_rows_are_in_leveldb_as_told(tmp_path: Path) -> None:
+def test_rows_are_in_leveldb_as_documented(tmp_path: Path) -> None:
     store = LevelDBStore(tmp_path)
     batch = store.batch()
     for table in ALL_TABLES:

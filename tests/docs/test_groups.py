@@ -88,7 +88,7 @@ class Place:
         return is_done
 
     def carry_out(self, program: Block, is_done: Callable[[], bool], **names: Any) -> None:
-        """Run a program, which goes on for ever, until it has done its work."""
+        """Run a program, which continues for ever, until it has done its work."""
         names = {**self.names, **names}
         ended: list[BaseException | None] = []
 

@@ -78,7 +78,7 @@ def test_links_lead_somewhere(page: str) -> None:
     assert [target for target in links(page) if not target.exists()] == []
 
 
-def test_what_is_told_is_compared_line_by_line() -> None:
+def test_output_is_compared_line_by_line() -> None:
     assert is_as_told("a … c\nd", "a b c\nd\n")
     assert not is_as_told("a … c\nd", "a b c\nx\nd\n")
     assert not is_as_told("a …", "b c")

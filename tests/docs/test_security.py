@@ -43,7 +43,9 @@ def run(commands: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return said
 
 
-def test_the_first_five_minutes_go_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_five_minutes_go_as_documented(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("TMS_")]:
         monkeypatch.delenv(name)

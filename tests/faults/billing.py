@@ -3,7 +3,7 @@
     python -m tests.faults.billing URL NAMESPACE DATABASE
 
 It rejects some orders, does some of its work in vain, and works until it is killed or told to stop.
-At SIGUSR1 the process stands still as soon as it has prepared a row and is about to commit.
+At SIGUSR1 the process pauses as soon as it has prepared a row and is about to commit.
 """
 
 import os
@@ -58,7 +58,7 @@ def main() -> None:
         def persist(self) -> None:
             super().persist()
             with suppress(IndexError):
-                stops.pop()  # by one of the threads: if two did, it would stand still twice
+                stops.pop()  # by one of the threads: if two did, it would pause twice
                 os.kill(os.getpid(), signal.SIGSTOP)
 
     def connection() -> psycopg.Connection:

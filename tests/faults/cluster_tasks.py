@@ -1,4 +1,4 @@
-"""Supervised tasks of a cluster's server, each of which goes on after what it stands on raises."""
+"""Supervised tasks of a cluster's server: each continues after a part it depends on raises."""
 
 from typing import Any
 

@@ -51,7 +51,7 @@ class Ledger:
         self.acknowledged = 0
         self.seen: list[Message] = []
         self.followed: list[Message] = []
-        """What a reader was given who goes on behind the last message it has."""
+        """What a reader was given who continues behind the last message it has."""
         self._by_payload: dict[bytes, Request] = {}
         self._ticks = 0
 

@@ -54,7 +54,7 @@ def test_ids_ascend_over_restarts_with_any_clock(tmp_path: Path, seed: int) -> N
     asyncio.run(run())
 
 
-def test_a_topic_born_again_under_an_earlier_clock_goes_on_above(tmp_path: Path) -> None:
+def test_a_topic_born_again_under_an_earlier_clock_continues_above(tmp_path: Path) -> None:
     """A reader who holds an id of the topic's last life must not miss what is new."""
 
     async def run() -> None:

@@ -178,7 +178,7 @@ def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) ->
 
 
 @pytest.mark.parametrize("step_ms", [pytest.param(400 * DAY, marks=pytest.mark.slow), -HOUR])
-def test_transactions_go_on_and_their_ages_are_right(served: Served, step_ms: int) -> None:
+def test_transactions_continue_and_their_ages_are_right(served: Served, step_ms: int) -> None:
     """Also if the step is believed at once."""
 
     async def check(server: ServerProcess) -> None:
@@ -257,7 +257,7 @@ async def passes(server: ServerProcess) -> None:
     await until(lambda: count() >= enough)
 
 
-def test_a_step_is_told_and_accepted(served: Served) -> None:
+def test_a_step_is_reported_and_accepted(served: Served) -> None:
     with served.server() as server:
 
         def told(*arguments: str) -> str:

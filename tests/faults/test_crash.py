@@ -95,7 +95,7 @@ async def payloads_at(url: str) -> list[bytes]:
 
 
 @pytest.mark.slow
-def test_what_a_publisher_alone_was_told_survives_kill_9(
+def test_what_a_publisher_alone_was_answered_survives_kill_9(
     tmp_path: Path, chance: random.Random
 ) -> None:
     told: list[bytes] = []

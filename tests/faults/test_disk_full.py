@@ -1,6 +1,6 @@
-"""The disk takes no more writes: publishers are told so, readers go on, nothing is lost.
+"""The disk takes no more writes: publishers are told so, readers continue, nothing is lost.
 
-And when there is room again, it goes on by itself.
+And when there is room again, it continues by itself.
 """
 
 import asyncio
@@ -119,7 +119,7 @@ def test_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
 def test_a_disk_with_little_room_again_and_again(disk: FullDisk, chance: random.Random) -> None:
     """Large flushes and compactions run into the end of the disk wherever it happens to be.
 
-    A kill hits the server while it is still without room, opens the store anew, or has done so.
+    A kill hits the server while it is still without room, opens the store again, or has done so.
     """
     ledger = Ledger()
 
@@ -217,7 +217,7 @@ def test_stopped_on_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
-def test_topics_cannot_be_changed_meanwhile(tmp_path: Path) -> None:
+def test_topics_cannot_be_changed_in_the_meantime(tmp_path: Path) -> None:
     async def change_topics(server: ServerProcess) -> None:
         async with await tms.aio.connect(server.url, retry_for_s=0) as client:
             await client.topic("kept").create(ttl=100)

@@ -2,7 +2,7 @@
 
 Workers take orders from a group. For each they insert a row into PostgreSQL, publish a bill and
 acknowledge the order, in one transaction. The server, a worker, or all of them are killed in the
-middle, or a worker stands still until others have its orders: then its commit is refused. Meanwhile
+middle, or a worker pauses until others have its orders: then its commit is refused. In the meantime
 the group's settings change, and another group is deleted beside a take that waits, and made again.
 In the end, each order was billed once, or it is a dead letter once.
 """
@@ -48,7 +48,7 @@ ORDERS_EACH = 60
 KEYS = 7
 LEASE_S = 1
 TIMEOUT_S = 4
-"""Longer than others need to get the orders of a worker that stands still."""
+"""Longer than others need to get the orders of a worker that pauses."""
 VICTIMS = ("all", "server", "worker", "still")
 NAMESPACE = "shop"
 OTHERS = "others"
@@ -154,7 +154,7 @@ class Shop:
             self._server = self._started(port)
 
     def look_after_groups(self, chance: random.Random) -> None:
-        """Change the group's settings; delete another one beside a take that waits, make it anew.
+        """Change the group's settings; delete another one beside a take that waits, make it again.
 
         What the new one acknowledges stays acknowledged.
         """
@@ -187,7 +187,7 @@ class Shop:
             each.ack()
 
     def stand_still(self) -> None:
-        """Have a worker stand still before a commit until others have its order, then go on."""
+        """Make a worker pause before a commit until others have its order, then continue."""
         self.publish()
         [worker, *_] = self._workers
         worker.send_signal(STAND_STILL)

@@ -138,7 +138,7 @@ def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) 
     flip(log, damaged.start + HEAD_BYTES + 3)
 
     check_refused_as_corrupt(killed.folder)
-    check_refused_as_corrupt(killed.folder)  # nothing was repaired or dropped meanwhile
+    check_refused_as_corrupt(killed.folder)  # nothing was repaired or dropped in the meantime
 
     flip(log, damaged.start + HEAD_BYTES + 3)
     check_after_restart(killed)
@@ -164,7 +164,7 @@ def test_a_missing_file_is_refused_by_name(killed: Killed) -> None:
     check_after_restart(killed)
 
 
-def test_damage_in_a_table_is_told_and_not_handed_out(killed: Killed) -> None:
+def test_damage_in_a_table_is_reported_and_not_handed_out(killed: Killed) -> None:
     with serve(killed.folder) as server:  # its opening makes a table of the log
         assert server.url
         server.kill()

@@ -1,4 +1,4 @@
-"""The disk takes no more writes under clients that run transactions: readers of all kinds go on.
+"""The disk takes no more writes under clients that run transactions: readers of all kinds continue.
 
 They are given what was durable before, and nothing that is in doubt.
 """

@@ -1,4 +1,4 @@
-"""Each task that must live goes on after whatever what it stands on has raised.
+"""Each task that must live continues after whatever what it stands on has raised.
 
 The tasks are the real ones; one call of theirs raises instead of what it would do. A task that is
 not in the table fails the last test.
@@ -376,7 +376,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("task", CASES)
-async def test_it_goes_on(parts: Parts, task: str) -> None:
+async def test_it_continues(parts: Parts, task: str) -> None:
     async with in_time():
         await CASES[task](parts)
 

@@ -173,7 +173,7 @@ def test_what_is_scheduled_waits_and_is_published_in_its_order(
 
 
 @pytest.mark.parametrize("name", WITH_GROUPS, indirect=True)
-def test_groups_stand_as_they_stood_and_go_on(name: str, opened: Opened) -> None:
+def test_groups_stand_as_they_stood_and_continue(name: str, opened: Opened) -> None:
     told = json.loads((HERE / f"{name}.groups.json").read_text(encoding="utf-8"))
     assert sorted(told) == ["default:framed/by-key", "default:orders/workers"]
     for each in told.values():  # settings of later versions have their defaults
@@ -241,7 +241,7 @@ def test_an_older_store_gets_groups_when_the_first_is_made(
         assert groups_seen(tables_on(store), TOLD_MS) == told
 
 
-def test_what_was_open_can_be_ended_and_the_store_goes_on(opened: Opened) -> None:
+def test_what_was_open_can_be_ended_and_the_store_continues(opened: Opened) -> None:
     with opened() as (client, _):
         orders = client.topic("orders")
         last = list(orders.poll())[-1]
@@ -281,7 +281,7 @@ def test_what_was_open_can_be_ended_and_the_store_goes_on(opened: Opened) -> Non
 
 
 @pytest.mark.parametrize("name", OLDER, indirect=True)
-def test_names_that_meant_nothing_are_the_users_own_and_that_is_told_once(
+def test_names_that_meant_nothing_are_the_users_own_and_that_is_reported_once(
     opened: Opened, caplog: pytest.LogCaptureFixture
 ) -> None:
     with opened() as (client, store):

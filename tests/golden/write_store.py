@@ -31,7 +31,7 @@ DAY_S = 86_400
 
 
 class Steps:
-    """A clock that goes on by a second with each step."""
+    """A clock that continues by a second with each step."""
 
     def __init__(self, part: int) -> None:
         self.now_ms = NOW_MS + part * 10_000_000

@@ -97,7 +97,7 @@ def test_a_second_s_worth_may_come_singly(per_s: int) -> None:
         held.clock.advance(1_000)
 
 
-def test_more_than_a_second_s_worth_is_taken_where_nothing_is_unpaid() -> None:
+def test_more_than_a_second_s_worth_is_taken_if_nothing_is_unpaid() -> None:
     held = Held(publish_messages_per_s=2)
     held.publish(1)
 

@@ -85,7 +85,7 @@ async def test_what_was_checked_before_a_change_is_checked_again(
     assert await payloads(service) == []
 
 
-async def test_a_schema_that_was_given_meanwhile_is_that_to_check_by(
+async def test_a_schema_that_was_given_in_the_meantime_is_that_to_check_by(
     service: Service, checking: Checking
 ) -> None:
     asked = asyncio.ensure_future(service.publish(TOPIC, [b"x"]))

@@ -139,7 +139,7 @@ class TestWriter:
             await service.publish(TOPIC, [b"x"])
             assert not store.last_was_here
 
-    async def test_a_write_that_fails_is_told_and_ends_it(
+    async def test_a_write_that_fails_is_reported_and_ends_it(
         self, service: Service, store: WatchedStore
     ) -> None:
         await publish_until_here(service, store)

@@ -101,7 +101,7 @@ async def test_what_is_behind_a_position_is_counted(cache_bytes_max: int) -> Non
         assert await it.lag("s") == [(None, None)]
 
 
-async def test_a_subscription_whose_consumer_is_gone_is_told_of_after_a_restart() -> None:
+async def test_a_subscription_whose_consumer_is_gone_is_reported_after_a_restart() -> None:
     store, clock = MemoryStore(), ManualClock(NOW_MS)
     async with opened(store, clock) as it:
         await it.messaging.create_topic(TOPIC)
@@ -128,7 +128,7 @@ async def test_those_of_dead_generations_are_not_told_of() -> None:
         assert await it.lag("s") == [(0, 0)]
 
 
-async def test_subscriptions_beyond_the_bound_are_told_of_together() -> None:
+async def test_subscriptions_beyond_the_bound_are_reported_together() -> None:
     clock = ManualClock(NOW_MS)
     async with opened(clock=clock, metric_series_max=2) as it:
         await it.messaging.create_topic(TOPIC)
@@ -142,7 +142,7 @@ async def test_subscriptions_beyond_the_bound_are_told_of_together() -> None:
         assert it.told(OTHER, OTHER, OTHER) == (4, 4)
 
 
-async def test_a_look_reads_so_many_rows_and_glances_at_the_rest_and_the_next_goes_on(
+async def test_a_look_reads_so_many_rows_and_glances_at_the_rest_and_the_next_continues(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lags, "COUNTED_MAX", 10)

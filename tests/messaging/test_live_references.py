@@ -76,7 +76,7 @@ async def test_what_was_stored_is_published_once(opened: Opened, restarts: bool)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_after_a_rollback_all_that_is_stored_is_published_anew(
+async def test_after_a_rollback_all_that_is_stored_is_published_again(
     opened: Opened,
     restarts: bool,  # noqa: FBT001
 ) -> None:

@@ -31,7 +31,7 @@ def test_keys_ascend_whatever_the_clock_does(requests: list[tuple[int, int, bool
     assert all(map(lt, keys, keys[1:]))
 
 
-def test_the_sequence_goes_on_within_a_millisecond_and_starts_anew_in_the_next() -> None:
+def test_the_sequence_continues_within_a_millisecond_and_starts_again_in_the_next() -> None:
     sequence = KeySequence(None)
     keys = [*sequence.take(2, 5), *sequence.take(1, 5), *sequence.take(1, 6), *sequence.take(1, 4)]
 

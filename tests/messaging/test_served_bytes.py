@@ -1,4 +1,4 @@
-"""What is served from the cache is, byte for byte, what is encoded anew from the table."""
+"""What is served from the cache is, byte for byte, what is encoded again from the table."""
 
 from itertools import groupby
 

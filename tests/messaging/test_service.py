@@ -73,7 +73,7 @@ class TestRefusals:
         assert code_of(refused) == "invalid_store"
 
     @pytest.mark.parametrize("pointer", [0, -1, 2**63])
-    async def test_what_is_no_write_pointer(self, service: Service, pointer: int) -> None:
+    async def test_what_is_not_a_write_pointer(self, service: Service, pointer: int) -> None:
         for work in (
             service.publish(TOPIC, [b"x"], pointer),
             service.store(TOPIC, [b"x"], pointer),
@@ -121,7 +121,7 @@ class TestRefusals:
             {"end_timestamp": 4},
         ],
     )
-    async def test_what_is_no_range(self, service: Service, change: dict[str, int]) -> None:
+    async def test_what_is_not_a_range(self, service: Service, change: dict[str, int]) -> None:
         published = replace(RollbackRange(POINTER, 5, 0, 6, 0), **change)
         with pytest.raises(InvalidRequest) as refused:
             await service.rollback(TOPIC, published)
@@ -163,7 +163,7 @@ class TestRollback:
         with pytest.raises(RollbackRefused):
             await service.rollback(TOPIC, replace(published, write_pointer=POINTER + 1))
 
-    async def test_an_empty_range_is_no_error(self, service: Service) -> None:
+    async def test_an_empty_range_is_not_an_error(self, service: Service) -> None:
         await service.rollback(TOPIC, RollbackRange(POINTER, 1, 0, 2, 0))
 
     async def test_a_range_longer_than_is_read_at_once(
@@ -255,7 +255,7 @@ class TestLongPoll:
     async def page(self, service: Service, wait_s: float = 60.0) -> Page:
         return await service.page(TOPIC, Reading(FIRST_ID, limit=10), wait_s=wait_s)
 
-    async def test_it_answers_at_once_where_there_is_something(self, service: Service) -> None:
+    async def test_it_answers_at_once_if_there_is_something(self, service: Service) -> None:
         await service.publish(TOPIC, [b"x"])
         assert (await self.page(service)).count == 1
 
@@ -269,9 +269,7 @@ class TestLongPoll:
     async def test_it_ends_with_nothing_when_time_is_up(self, service: Service) -> None:
         assert (await self.page(service, wait_s=0.01)).count == 0
 
-    async def test_it_goes_on_waiting_where_nothing_of_it_is_visible(
-        self, service: Service
-    ) -> None:
+    async def test_it_continues_waiting_if_nothing_of_it_is_visible(self, service: Service) -> None:
         blind = Transaction(read_pointer=0, transaction_id=1, write_pointer=1, invalids=(POINTER,))
         waiting = asyncio.create_task(
             service.page(TOPIC, Reading(FIRST_ID, limit=10, view=blind), wait_s=60.0)

@@ -137,7 +137,7 @@ async def test_an_answer_waits_only_where_one_thread_reads(
     await threads.close()
 
 
-async def test_the_loop_goes_on_while_services_close_beside_a_read_that_hangs(
+async def test_the_loop_continues_while_services_close_beside_a_read_that_hangs(
     anyio_backend: object,
 ) -> None:
     engine = StoreRuntime(StoreTables(MemoryStore()), Limits(), SystemClock(), CollectorRegistry())

@@ -41,7 +41,7 @@ async def subscriptions(service: Service) -> SubscriptionService:
     return SubscriptionService(service._engine)
 
 
-async def test_a_position_begins_before_the_oldest_message_or_where_it_is_told(
+async def test_a_position_begins_before_the_oldest_message_or_at_the_given_place(
     subscriptions: SubscriptionService,
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "b")
@@ -183,7 +183,7 @@ async def test_a_consumer_of_one_that_was_does_not_move_the_one_made_again(
     ended: str,
     by_ms: int,
 ) -> None:
-    """Whatever the clock was set to meanwhile."""
+    """Whatever the clock was set to in the meantime."""
     before = await subscriptions.create_subscription(TOPIC, "s")
     for _ in range(3):
         before = await subscriptions.advance(Advance(TOPIC, "s", FIRST, before.version))
@@ -221,7 +221,7 @@ async def test_what_is_in_the_table_is_known(
     assert (await restarted.create_subscription(TOPIC, "s")).version > before.version
 
 
-async def test_a_group_is_listed_and_is_no_position(
+async def test_a_group_is_listed_and_is_not_a_position(
     service: Service, subscriptions: SubscriptionService
 ) -> None:
     tables = service._engine.tables

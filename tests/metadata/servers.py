@@ -51,7 +51,7 @@ async def sessions_at() -> AsyncIterator[Open]:
 
 
 async def expire(store: MetadataStore) -> None:
-    """Have the server end a session, as when it was silent for too long."""
+    """Make the server end a session, as when it was silent for too long."""
     assert isinstance(store, RemoteStore)
     server: Any = store._server
     if isinstance(server, Etcd):

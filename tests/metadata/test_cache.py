@@ -100,7 +100,7 @@ async def test_ones_own_writes_are_seen_at_once(cache: MetadataCache[Thing]) -> 
     assert await cache.get_children("/") == []
 
 
-async def test_ones_own_writes_are_seen_before_they_are_told(host: MetadataHost) -> None:
+async def test_ones_own_writes_are_seen_before_they_are_reported(host: MetadataHost) -> None:
     """As with a store on another machine, whose answers overtake its notifications."""
     session = host.open_session()
     cache = MetadataCache(session, JsonCodec(Thing))
@@ -216,7 +216,7 @@ async def test_the_function_neither_sees_nor_spoils_what_is_kept(
     assert await cache.get("/k") == Thing(300)
 
 
-async def test_an_update_creates_where_it_may(cache: MetadataCache[Thing]) -> None:
+async def test_an_update_creates_if_it_may(cache: MetadataCache[Thing]) -> None:
     seen: list[Thing | None] = []
 
     def change(thing: Thing | None) -> Thing:

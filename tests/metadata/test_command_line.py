@@ -30,7 +30,7 @@ def test_values_are_put_shown_listed_and_deleted(remote: str) -> None:
     assert on(remote, "rm", "/a/b")[2].startswith("There is no value at this path.")
 
 
-def test_changes_are_told_as_they_happen(remote: str) -> None:
+def test_changes_are_reported_as_they_happen(remote: str) -> None:
     watching = subprocess.Popen(
         [*tms_command(), "metadata", "watch", "/a", "--limit", "3", "--json", "--store", remote],
         stdout=subprocess.PIPE,
@@ -55,7 +55,7 @@ def test_changes_are_told_as_they_happen(remote: str) -> None:
     assert {each["change"] for each in told} <= {"created", "modified", "children changed"}
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_a_server_that_is_not_there_is_reported() -> None:
     code, out, err = on("zk://127.0.0.1:1/tms?session_timeout_s=2", "ls")
 
     assert (code, out) == (ExitCode.AWAY, "")

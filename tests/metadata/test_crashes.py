@@ -112,7 +112,9 @@ async def test_a_killed_server_keeps_what_it_acknowledged(
     await cache.close()
 
 
-async def test_three_go_on_without_any_one(three: tuple[str, Servers], sessions_at: Open) -> None:
+async def test_three_continue_without_any_one(
+    three: tuple[str, Servers], sessions_at: Open
+) -> None:
     kind, servers = three
     url = fresh_url(kind, servers)
     store, other = await sessions_at(url), await sessions_at(url)
@@ -132,7 +134,7 @@ async def test_three_go_on_without_any_one(three: tuple[str, Servers], sessions_
     await cache.close()
 
 
-async def test_three_go_on_while_one_stands_still(
+async def test_three_continue_while_one_pauses(
     three: tuple[str, Servers], sessions_at: Open
 ) -> None:
     kind, servers = three

@@ -84,7 +84,7 @@ def server_of(store: MetadataStore) -> Any:
     return store._server
 
 
-async def test_a_broken_connection_is_told_and_made_anew(lasting: Behind) -> None:
+async def test_a_broken_connection_is_reported_and_made_again(lasting: Behind) -> None:
     mine = await lasting.store.put("/e", b"", ephemeral=True)
     for count in range(1, 3):
         lasting.proxy.close()
@@ -101,7 +101,7 @@ async def test_a_broken_connection_is_told_and_made_anew(lasting: Behind) -> Non
     await lasting.store.put("/k", b"", NEW)
 
 
-async def test_changes_are_told_again_after_a_break(lasting: Behind) -> None:
+async def test_changes_are_reported_again_after_a_break(lasting: Behind) -> None:
     lasting.proxy.close()
     await lasting.until_events(LOST)
     lasting.proxy.open()
@@ -158,7 +158,7 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
     is_let_through: list[bool] = []
     with Hearing(int(host.rpartition(":")[2])) as proxy:
         other = await sessions_at(remote)
-        # One of its two ways is held with a put inside, as by a server that stands still.
+        # One of its two ways is held with a put inside, as by a server that pauses.
         store = await sessions_at(f"{kind}://{proxy.address},{host}/{base}", SHORT_S)
         await store.put("/k", b"first")
         proxy.hold()
@@ -236,7 +236,7 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     await found.until_events(LOST, BACK)
 
     assert await cache.get("/k") == 4
-    # The other session has to be made anew where it had not been told of all by then.
+    # The other session has to be made again where it had not been told of all by then.
     await until(lambda: found.other.is_connected)
     await found.other.put("/k", b"5")
 
@@ -249,7 +249,9 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
 
 @ONE_IN_THE_GATE
 @pytest.mark.parametrize("short", [LONGER_S], indirect=True)
-async def test_a_lost_session_is_told_before_others_can_have_what_it_held(short: Behind) -> None:
+async def test_a_lost_session_is_reported_before_others_can_have_what_it_held(
+    short: Behind,
+) -> None:
     await short.store.put("/e", b"", ephemeral=True)
     seen_when_gone: list[list[SessionEvent]] = []
 
@@ -316,7 +318,7 @@ async def test_closing_ends_every_call_also_without_a_connection(lasting: Behind
     assert all(isinstance(each, MetadataUnavailable | MetadataClosed) for each in done)
 
 
-async def test_a_server_that_is_not_there_is_told(remote: str, sessions_at: Open) -> None:
+async def test_a_server_that_is_not_there_is_reported(remote: str, sessions_at: Open) -> None:
     kind = remote.partition(":")[0]
     with pytest.raises(MetadataUnavailable):
         await sessions_at(f"{kind}://127.0.0.1:1/x", 1)

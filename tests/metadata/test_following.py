@@ -42,7 +42,7 @@ class Followed:
         self.called.clear()
 
 
-async def test_it_is_called_for_what_is_told_and_as_a_connection_comes_back() -> None:
+async def test_it_is_called_for_what_is_reported_and_as_a_connection_comes_back() -> None:
     followed = Followed()
     await followed.following.open()
     followed.called.clear()
@@ -62,7 +62,7 @@ async def test_it_is_called_for_what_is_told_and_as_a_connection_comes_back() ->
     assert followed.times == 4
 
 
-async def test_what_failed_is_done_again_and_told_once(
+async def test_what_failed_is_done_again_and_reported_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(following, "RETRY_S", 0.001)

@@ -97,7 +97,7 @@ async def test_a_change_is_there_when_it_is_made_and_soon_elsewhere(
     assert later.told == [{"b"}]
 
 
-async def test_what_does_not_change_is_not_told_and_stays_the_same(
+async def test_what_does_not_change_is_not_reported_and_stays_the_same(
     follow: Follow, sessions: tuple[LocalSession, LocalSession]
 ) -> None:
     here = await follow(sessions[0])

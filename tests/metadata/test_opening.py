@@ -54,6 +54,6 @@ async def test_it_shares_the_folder_of_a_server_in_this_process(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("url", ["", "leveldb:", "memory:", "redis://host/x"])
-async def test_another_url_is_refused_with_what_is_wanted(url: str) -> None:
+async def test_another_url_is_refused_with_the_expected_form(url: str) -> None:
     with pytest.raises(ValueError, match="give memory"):
         await open_metadata(url)

@@ -114,7 +114,7 @@ async def test_without_tls_or_a_certificate_there_is_no_connection(
             await open_metadata(f"{tls}?session_timeout_s=2{options}")
 
 
-async def test_files_that_are_not_there_are_told(tls: str) -> None:
+async def test_files_that_are_not_there_are_reported(tls: str) -> None:
     with pytest.raises(MetadataUnavailable, match="cannot set up TLS"):
         await open_metadata(f"{tls}?ca=/nowhere.pem")
 

@@ -52,7 +52,7 @@ async def expired(store: MetadataStore) -> None:
 
 
 class ServerMachine(StoreMachine):
-    """Three sessions with a server. What is told, and what went with a session, comes later."""
+    """Three sessions with a server. What is reported, and what went with a session, comes later."""
 
     servers: tuple[str, Servers]
 
@@ -118,7 +118,7 @@ async def play_with_caches(url: str, steps: list[tuple[int, str, str]]) -> None:
         store, cache = stores[number], caches[number]
         if what == "put":
             await cache.put(path, count)
-            # None while the cache reads anew, because it has been told of its own put.
+            # None while the cache reads again, because it has been told of its own put.
             assert cache.get_if_cached(path) in (count, None)
             assert await cache.get(path) == count
         elif what == "add":

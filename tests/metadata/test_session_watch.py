@@ -12,7 +12,7 @@ TIMEOUT_MS = 6000
 SILENT_MS = 5000
 
 
-def test_a_connection_that_breaks_is_told_once() -> None:
+def test_a_connection_that_breaks_is_reported_once() -> None:
     watch = SessionWatch(TIMEOUT_MS, 0)
 
     assert watch.broken() == [LOST]

@@ -14,7 +14,7 @@ from tms.metadata.journal import MetadataJournal
 
 
 class JournalledMachine(StoreMachine):
-    """The same on rows, which are read anew now and then."""
+    """The same on rows, which are read again now and then."""
 
     async def begin(self) -> None:
         self.rows = FailingRows()

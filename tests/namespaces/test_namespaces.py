@@ -198,7 +198,7 @@ async def test_settings_that_cannot_be_understood_change_nothing(
     assert (await here.namespace("shop")).settings == LARGE
 
 
-async def test_values_that_are_no_namespaces_are_passed_over(
+async def test_values_that_are_not_namespaces_are_passed_over(
     here: NamespaceStore, host: MetadataHost
 ) -> None:
     writer = host.open_session()

@@ -66,7 +66,7 @@ async def test_what_is_compressed_is_bounded_as_it_is_large() -> None:
     ],
     ids=["cut off", "no gzip", "another coding"],
 )
-async def test_what_is_not_gzip_is_told(said: bytes, error: type[Exception]) -> None:
+async def test_what_is_not_gzip_is_reported(said: bytes, error: type[Exception]) -> None:
     async with peer_that(answering(said)) as peer:
         way = Upstream(peer.url)
         with pytest.raises(error):

@@ -112,7 +112,7 @@ def test_a_byte_a_second_does_not_keep_who_waits_for_the_whole(loop: VirtualLoop
     assert run(loop, story) < 12
 
 
-def test_a_large_answer_may_take_longer_if_it_goes_on(loop: VirtualLoop) -> None:
+def test_a_large_answer_may_take_longer_if_it_continues(loop: VirtualLoop) -> None:
     async def story(way: Way) -> None:
         asking = way.ask(WHOLE)
         await turns(3)
@@ -149,7 +149,7 @@ def test_each_part_that_is_waited_for_has_its_time(loop: VirtualLoop) -> None:
     assert run(loop, story) < 150
 
 
-def test_a_body_may_take_its_time_if_it_goes_on(loop: VirtualLoop) -> None:
+def test_a_body_may_take_its_time_if_it_continues(loop: VirtualLoop) -> None:
     async def story(way: Way) -> None:
         asking = way.ask(WHOLE, bytes(10 * PROGRESS_BYTES))
         for _ in range(5):

@@ -185,7 +185,7 @@ async def test_over_tls_it_sees_the_host_alone(tmp_path: Path, *, is_secured: bo
         (b"HTTP/1.1 200 " + b"x" * 100_000, "more than its answer"),
     ],
 )
-async def test_one_that_refuses_is_told_and_nothing_was_sent(said: bytes, reason: str) -> None:
+async def test_one_that_refuses_is_reported_and_nothing_was_sent(said: bytes, reason: str) -> None:
     async def refuse(talk: Talk) -> None:
         await talk.head()
         await talk.say(said)

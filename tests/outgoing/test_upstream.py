@@ -116,7 +116,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("said", BROKEN.values(), ids=BROKEN)
-async def test_what_is_no_answer_is_told(said: bytes) -> None:
+async def test_what_is_not_an_answer_is_reported(said: bytes) -> None:
     async with peer_that(answering(said)) as peer:
         with way_to(peer) as way:
             with pytest.raises(BrokenAnswer):
@@ -136,7 +136,7 @@ CUT = {
 
 
 @pytest.mark.parametrize("said", CUT.values(), ids=CUT)
-async def test_an_answer_that_does_not_end_is_told(said: bytes) -> None:
+async def test_an_answer_that_does_not_end_is_reported(said: bytes) -> None:
     async with peer_that(answering(said)) as peer:
         with way_to(peer) as way:
             answer = await ask(way)
@@ -211,7 +211,7 @@ async def test_an_answer_that_says_so_is_the_last_one_of_its_connection() -> Non
                 assert len(peer.talks) == count
 
 
-async def test_nothing_was_sent_where_there_is_no_connection(
+async def test_nothing_was_sent_if_there_is_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cert, key = Authority(tmp_path / "theirs").issue("server").pair

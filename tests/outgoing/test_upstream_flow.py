@@ -233,7 +233,7 @@ async def test_who_waits_for_a_connection_may_leave_at_any_moment(
                     assert not way._waiting
 
 
-async def test_those_who_wait_for_a_connection_are_told_that_there_will_be_none(
+async def test_those_who_wait_for_a_connection_are_informed_that_there_will_be_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(upstream, "CONNECTIONS_MAX", 2)

@@ -77,7 +77,7 @@ class Histories(RuleBasedStateMachine):
         act: Callable[[Expected], Any],
         ask: Callable[[Called], Awaitable[Any]],
     ) -> None:
-        """Have a registry do something, and see that it answers as it must."""
+        """Make a registry do something, and see that it answers as it must."""
         number = which % len(self.called)
         after, answer = self.expected.tried(act)
         self.lossy.loss = loss

@@ -60,7 +60,7 @@ def record(*fields: object) -> str:
     ],
     ids=lambda text: text[:30],
 )
-def test_what_is_no_schema_is_refused(text: str) -> None:
+def test_what_is_not_a_schema_is_refused(text: str) -> None:
     with pytest.raises(InvalidSchema) as refused:
         parse(text)
     assert str(refused.value)

@@ -54,7 +54,7 @@ async def ids_of(called: Called, *subjects: str) -> list[int]:
         (NUMBER_MAX, 2),
     ],
 )
-async def test_ids_go_on_behind_imported_ones_up_to_a_bound(
+async def test_ids_continue_behind_imported_ones_up_to_a_bound(
     registries: Registries, imported: int, following: int
 ) -> None:
     called = registries.make()
@@ -94,7 +94,7 @@ async def test_what_is_out_of_bounds_is_refused_and_changes_nothing(
     assert await registries.make().id_of("others", fixed(3)) == 2
 
 
-async def test_when_all_ids_or_versions_are_given_that_is_told(registries: Registries) -> None:
+async def test_when_all_ids_or_versions_are_given_that_is_reported(registries: Registries) -> None:
     called = registries.make()
     counters = b'{"next_ids":{".":%d,".ctx":3},"node":"x","sequence":1}' % NUMBER_MAX
     await called.subjects()
@@ -124,7 +124,7 @@ async def test_when_all_ids_or_versions_are_given_that_is_told(registries: Regis
     ],
     ids=short,
 )
-async def test_a_version_that_cannot_be_read_is_told_and_its_number_stays_taken(
+async def test_a_version_that_cannot_be_read_is_reported_and_its_number_stays_taken(
     registries: Registries, caplog: pytest.LogCaptureFixture, value: bytes
 ) -> None:
     writer = registries.make()

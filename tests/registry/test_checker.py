@@ -86,7 +86,7 @@ async def test_who_waits_too_long_behind_others_is_refused_and_none_is_left_wait
     assert checker._turns._shares.used == 0
 
 
-async def test_who_takes_too_long_is_killed_and_others_go_on(
+async def test_who_takes_too_long_is_killed_and_others_continue(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checker = ProcessChecker(1.0)

@@ -42,7 +42,7 @@ async def with_versions(registries: Registries, subject: str, count: int = VERSI
 
 
 async def forgotten(registries: Registries) -> Called:
-    """Return a registry that reads the log anew, long after its tombstones went."""
+    """Return a registry that reads the log again, long after its tombstones went."""
     registries.clock.advance(int(1.1 * DAY_MS))
     cleanup = registries.services.cleanup
     assert cleanup is not None

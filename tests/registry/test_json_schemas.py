@@ -82,7 +82,7 @@ def test_numbers_and_strings_are_as_java_writes_them() -> None:
     ],
     ids=lambda text: text[:30],
 )
-def test_what_is_no_schema_is_told(text: str) -> None:
+def test_what_is_not_a_schema_is_reported(text: str) -> None:
     with pytest.raises(InvalidSchema) as told:
         parse(text)
     assert str(told.value)

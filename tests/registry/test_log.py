@@ -99,8 +99,8 @@ async def test_ids_and_versions_come_from_memory(registries: Registries) -> None
     assert await called.text_of(2) == fixed(2)
 
 
-async def test_memory_that_is_too_old_is_read_anew(registries: Registries) -> None:
-    """A tombstone may have come and gone meanwhile."""
+async def test_memory_that_is_too_old_is_read_again(registries: Registries) -> None:
+    """A tombstone may have come and gone in the meantime."""
     called, other = registries.make(), registries.make()
     await called.register("s", fixed(1))
     await other.delete("s", permanent=False)
@@ -116,7 +116,7 @@ async def test_memory_that_is_too_old_is_read_anew(registries: Registries) -> No
     assert await called.text_of(1) == 40403
 
 
-async def test_a_topic_that_was_made_anew_is_read_anew(registries: Registries) -> None:
+async def test_a_topic_that_was_made_again_is_read_again(registries: Registries) -> None:
     called = registries.make()
     await called.register("s", fixed(1))
     await registries.services.messaging.delete_topic(TOPIC, caller=PART)
@@ -133,7 +133,7 @@ async def test_a_topic_that_was_made_anew_is_read_anew(registries: Registries) -
     assert await called.subjects() == ["t", "u"]
 
 
-async def test_what_is_no_record_is_passed_over(
+async def test_what_is_not_a_record_is_passed_over(
     registries: Registries, caplog: pytest.LogCaptureFixture
 ) -> None:
     called = registries.make()
@@ -217,7 +217,7 @@ async def test_nobody_else_writes_the_topic(registries: Registries) -> None:
 
 
 async def test_an_error_of_a_way_that_was_left_means_nothing(registries: Registries) -> None:
-    """A client that was closed meanwhile raises `RuntimeError`; the other way is taken."""
+    """A client that was closed in the meantime raises `RuntimeError`; the other way is taken."""
     way = WayToLog()
 
     class Left:

@@ -181,7 +181,7 @@ def any_other_is_master(masters: Masters, paused: int) -> bool:
 
 
 @pytest.mark.slow
-def test_all_go_on_while_the_log_is_restarted_and_masters_are_stopped(tmp_path: Path) -> None:
+def test_all_continue_while_the_log_is_restarted_and_masters_are_stopped(tmp_path: Path) -> None:
     """In order: so connections end at all moments, also at those that no library expects."""
     with ExitStack() as stack:
         masters = Masters(tmp_path / "store", stack, lambda _: BY_THEMSELVES)

@@ -78,7 +78,7 @@ async def test_an_earlier_master_is_refused_by_the_log_and_steps_down(
     assert other.called.registry.state.epoch == 2
 
 
-async def test_who_is_still_elected_begins_anew(
+async def test_who_is_still_elected_begins_again(
     two: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tms.registry.log.mastership.AGAIN_S", 0.05)

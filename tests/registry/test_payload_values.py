@@ -86,7 +86,7 @@ async def test_what_another_server_registered_is_found_at_once(
     await values.check(there, [start_of(2) + b"\x02"])
 
 
-async def test_a_registry_that_is_not_reached_is_told_apart(
+async def test_a_registry_that_is_not_reached_is_distinguished(
     registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tms.registry.log.schema_log.REACHED_S_MAX", 0.1)

@@ -177,7 +177,7 @@ def test_a_reference_cannot_lead_out_of_its_folder(name: str) -> None:
         parse(f"{THREE}message M {{}}", [(name, f"{THREE}message T {{}}")])
 
 
-def test_an_option_that_nothing_defines_is_told() -> None:
+def test_an_option_that_nothing_defines_is_reported() -> None:
     file = FileDescriptorProto(name="f.proto", syntax="proto3")
     field = file.message_type.add(name="M").field.add(name="a", number=1, label=1, type=9)
     field.options.CopyFrom(FieldOptions.FromString(b"\x82\x88\x1a\x01x"))
@@ -194,7 +194,7 @@ def test_an_option_that_nothing_defines_is_told() -> None:
         parse(base64.b64encode(file.SerializeToString()).decode())
 
 
-def test_a_descriptor_that_no_text_says_is_told() -> None:
+def test_a_descriptor_that_no_text_says_is_reported() -> None:
     file = FileDescriptorProto(name="f.proto", syntax="proto2")
     file.message_type.add(name="G")
     group = file.message_type.add(name="M").field.add(name="g", number=1, label=1)

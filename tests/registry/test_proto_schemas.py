@@ -56,7 +56,7 @@ def test_pairs_are_as_confluent_says(pair: dict[str, Any]) -> None:
     ],
     ids=lambda text: text[:50],
 )
-def test_what_is_no_schema_is_told(text: str) -> None:
+def test_what_is_not_a_schema_is_reported(text: str) -> None:
     with pytest.raises(InvalidSchema) as told:
         parse(text)
     assert str(told.value)

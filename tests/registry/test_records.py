@@ -1,4 +1,4 @@
-"""Records of the log: what is written is read, and what is no record is told."""
+"""Records of the log: what is written is read, and what is not a record is reported."""
 
 import json
 
@@ -119,7 +119,7 @@ def test_a_schema_has_this_form() -> None:
         Message(b"\xff", b'{"keytype":"COUNTERS"}'),
     ],
 )
-def test_what_is_no_record_is_told(message: Message) -> None:
+def test_what_is_not_a_record_is_reported(message: Message) -> None:
     with pytest.raises(Unreadable):
         decode(message._replace(id=ID))
 

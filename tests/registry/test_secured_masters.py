@@ -86,7 +86,7 @@ def secured(etcd: Servers, tmp_path: Path) -> Iterator[Secured]:
         yield Secured(urls, metadata, processes)
 
 
-def test_a_follower_tells_the_master_who_asks(secured: Secured) -> None:
+def test_a_follower_names_the_caller_to_the_master(secured: Secured) -> None:
     master, follower = secured.urls
     ann, eve = secured.token("ann"), secured.token("eve")
     rule = rule_of("ann", Action.WRITE, Action.READ, name="a")

@@ -49,7 +49,7 @@ async def test_callers_take_turns_and_each_in_its_order() -> None:
 
 
 class GivenOut(Shares):
-    """Checks each turn when it is given: who waited for it goes on a little later."""
+    """Checks each turn when it is given: who waited for it continues a little later."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)

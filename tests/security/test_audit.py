@@ -111,7 +111,7 @@ def test_long_texts_are_cut() -> None:
     assert len(record(principal="x" * 10**6, resource="\U0001f600" * 10**6).line()) < 15_000
 
 
-def test_a_use_is_told_once_a_minute_and_some_things_always(clock: ManualClock) -> None:
+def test_a_use_is_reported_once_a_minute_and_some_things_always(clock: ManualClock) -> None:
     audit = Audit([], clock, Drops(clock))
 
     def is_wanted(
@@ -172,7 +172,7 @@ async def test_without_a_file_it_goes_to_the_log(
     assert "\n" not in told
 
 
-async def test_a_file_that_cannot_be_opened_is_told_at_the_start(
+async def test_a_file_that_cannot_be_opened_is_reported_at_the_start(
     clock: ManualClock, tmp_path: Path
 ) -> None:
     with pytest.raises(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Lines are added to the file of this name, whatever is done to it meanwhile."""
+"""Lines are added to the file of this name, whatever is done to it in the meantime."""
 
 import logging
 import os
@@ -40,7 +40,7 @@ def test_it_is_its_owners_and_is_added_to(path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_one_that_was_moved_away_is_made_anew(path: Path, file: AuditFile) -> None:
+def test_one_that_was_moved_away_is_made_again(path: Path, file: AuditFile) -> None:
     write(file, "one")
     path.rename(path.with_suffix(".1"))
     write(file, "two", "three")
@@ -52,7 +52,7 @@ def test_one_that_was_moved_away_is_made_anew(path: Path, file: AuditFile) -> No
     assert path.read_bytes() == b"five\n"
 
 
-def test_what_is_no_file_is_not_written_to(tmp_path: Path, path: Path, file: AuditFile) -> None:
+def test_what_is_not_a_file_is_not_written_to(tmp_path: Path, path: Path, file: AuditFile) -> None:
     target = tmp_path / "target"
     target.touch()
     path.unlink()

@@ -1,4 +1,4 @@
-"""What strangers are refused is told once, then counted, and is bounded whatever they choose."""
+"""Refusals of strangers are recorded once, then counted, and bounded whatever names they use."""
 
 import asyncio
 from dataclasses import replace
@@ -54,14 +54,15 @@ class Told:
         return found
 
 
-def test_the_first_is_told_at_once_and_the_others_as_one_line_a_minute() -> None:
+def test_the_first_is_reported_at_once_and_the_others_as_one_line_a_minute() -> None:
     told = Told()
     told.refuse(1000)
     assert told.counts() == [1]
     for _ in range(3):
         told.clock.advance(MINUTE_MS)
         told.refuse(500)
-    # The first 999, then what came in each whole minute; nothing of the kind is told at once again.
+    # The first 999, then what came in each whole minute; nothing of the kind is reported at once
+    # again.
     assert told.counts() == [999, 500, 500]
     told.clock.advance(MINUTE_MS)
     told.refusals.tell_counts()
@@ -71,7 +72,7 @@ def test_the_first_is_told_at_once_and_the_others_as_one_line_a_minute() -> None
     assert told.counts() == [1]
 
 
-def test_each_kind_is_told_by_itself() -> None:
+def test_each_kind_is_reported_by_itself() -> None:
     told = Told()
     for other in ({}, {"reason": "other"}, {"tried": "bob"}, {"address": "::1"}, {"action": "x"}):
         told.refuse(3, **other)
@@ -109,7 +110,7 @@ async def _goes_silent(told: Told) -> None:
     await passes(PERIOD_S)
 
 
-def test_the_count_is_told_although_no_more_come() -> None:
+def test_the_count_is_reported_although_no_more_come() -> None:
     told = Told()
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(_goes_silent(told))

@@ -50,7 +50,7 @@ def test_a_certificate_names_one_or_nobody(shown: Any, principal: str | None) ->
 
 
 @given(st.text(), st.lists(st.text(), max_size=2))
-def test_whatever_is_named_can_be_shown_and_is_no_name_of_the_service(
+def test_whatever_is_named_can_be_shown_and_is_not_a_name_of_the_service(
     name: str, uris: list[str]
 ) -> None:
     principal = principal_of_certificate(certificate(name, uris=tuple(uris)))

@@ -20,7 +20,7 @@ def refusal(header: bytes) -> str:
     return str(caught.value.detail["reason"])
 
 
-def test_a_token_of_ours_is_told_from_those_of_others() -> None:
+def test_a_token_of_ours_is_distinguished_from_those_of_others() -> None:
     token, _ = new_token("ann")
     assert credential_of(f"Bearer {token}".encode()) == Credential(Scheme.TOKEN, token)
     assert credential_of(b"bEARER   a.b-c_d.e") == Credential(Scheme.JWT, "a.b-c_d.e")
@@ -103,7 +103,7 @@ def test_groups_are_bounded() -> None:
             checked_identity("ann", wrong)
 
 
-def test_what_was_tried_is_told_apart_and_not_told() -> None:
+def test_what_was_tried_is_distinguished_and_not_reported() -> None:
     def basic(name: str) -> bytes:
         return b"Basic " + base64.b64encode(f"{name}:s3cret".encode())
 

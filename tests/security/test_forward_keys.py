@@ -145,7 +145,7 @@ async def test_keys_that_were_taken_away_hold_no_more(
         msgspec.json.encode([{"id": "a;b", "secret": b"x" * 32, "made_ms": 0}]),
     ],
 )
-async def test_a_value_that_is_none_is_told_and_changes_nothing(
+async def test_a_value_that_is_none_is_reported_and_changes_nothing(
     keys_of_a_server: Open, value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = await keys_of_a_server()

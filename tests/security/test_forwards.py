@@ -169,7 +169,7 @@ def test_clocks_may_differ_by_half_a_minute(pair: Pair) -> None:
     assert "must agree" in pair.refusal(sealer.seal(ANN, *REQUEST, target=TARGET, body=None))
 
 
-def test_a_server_that_starts_anew_takes_none_from_before(pair: Pair) -> None:
+def test_a_server_that_starts_again_takes_none_from_before(pair: Pair) -> None:
     header = pair.seal()
     assert pair.open(header)
     pair.clock.advance(1)
@@ -240,7 +240,7 @@ def test_none_is_taken_twice_whatever_the_clock_does(
     assert max(taken.values()) <= 1
 
 
-def test_a_sender_that_starts_anew_is_another(pair: Pair) -> None:
+def test_a_sender_that_starts_again_is_another(pair: Pair) -> None:
     assert pair.open(pair.seal())
     pair.sealer = Sealer(pair.keys, "i:1", pair.clock)
     assert pair.open(pair.seal())

@@ -80,7 +80,7 @@ async def test_the_same_rule_is_added_once(here: Grants) -> None:
     assert list(here.rules) == [first]
 
 
-async def test_tokens_come_and_go_and_are_told_of(here: Grants, there: Grants) -> None:
+async def test_tokens_come_and_go_and_are_reported(here: Grants, there: Grants) -> None:
     told: list[int] = []
     there.on_change.append(lambda: told.append(there.epoch))
     _, kept = new_token("ann")
@@ -187,7 +187,7 @@ async def test_silence_counts_from_the_last_sign_of_the_store(
     await grants.close()
 
 
-async def test_what_was_told_and_cannot_be_read_gets_too_old(
+async def test_what_was_reported_and_cannot_be_read_gets_too_old(
     host: MetadataHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, session = ManualClock(0), host.open_session()

@@ -98,7 +98,7 @@ def test_a_key_that_is_for_nothing_is_passed_over(what: str) -> None:
         (key_set(jwk("EdDSA", ED, "x"), jwk("ES256", EC, "x")), "two keys have the same id"),
     ],
 )
-def test_what_is_no_set_of_keys_is_refused(data: bytes, reason: str) -> None:
+def test_what_is_not_a_set_of_keys_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(KeysUnreadable, match=reason):
         keys_of(data)
 
@@ -111,7 +111,7 @@ def test_private_parts_are_not_held() -> None:
     assert key.key == EC.public_key()
 
 
-async def test_a_file_is_read_anew_if_it_was_changed(
+async def test_a_file_is_read_again_if_it_was_changed(
     tmp_path: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "keys.json"

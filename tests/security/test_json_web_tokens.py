@@ -139,7 +139,7 @@ def test_it_holds_from_its_start_to_its_end_by_the_given_clock(keys_file: Path) 
         ({"more": "x" * 20_000}, "over 16384 bytes"),
     ],
 )
-def test_what_is_wrong_is_told(keys_file: Path, claims: dict[str, Any], reason: str) -> None:
+def test_what_is_wrong_is_reported(keys_file: Path, claims: dict[str, Any], reason: str) -> None:
     assert re.search(reason, refusal(keys_file, signed(**claims)))
 
 

@@ -79,7 +79,9 @@ async def test_who_has_the_password_is_let_in_for_a_while(verifier: PasswordVeri
     assert found.identity == Identity("bob")
 
 
-async def test_whoever_guesses_is_told_the_same_of_each_name(verifier: PasswordVerifier) -> None:
+async def test_whoever_guesses_gets_the_same_answer_for_each_name(
+    verifier: PasswordVerifier,
+) -> None:
     told = {
         await refusal(verifier, basic(name, password))
         for name, password in [
@@ -103,7 +105,7 @@ async def test_whoever_guesses_is_told_the_same_of_each_name(verifier: PasswordV
         base64.b64encode(b"\xff:a").decode(),
     ],
 )
-async def test_what_is_no_name_and_password_is_refused(
+async def test_what_is_not_a_name_and_password_is_refused(
     verifier: PasswordVerifier, value: str
 ) -> None:
     for _ in range(2 * FAILURES_PER_MINUTE):
@@ -302,7 +304,7 @@ def test_any_file_is_read_or_refused(data: bytes) -> None:
         return
 
 
-def test_a_password_is_hashed_anew_each_time_and_is_not_any_text() -> None:
+def test_a_password_is_hashed_again_each_time_and_is_not_any_text() -> None:
     hashed = hash_password("right")
     assert hashed != hash_password("right")
     assert argon2.PasswordHasher().verify(hashed, "right")

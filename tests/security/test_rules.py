@@ -168,7 +168,7 @@ def test_a_superuser_may_do_everything(given: list[Rule], what: Resource) -> Non
     assert not RuleBook([]).decide(Identity("root"), Action.OPERATE, SERVER).is_allowed
 
 
-def test_a_group_is_no_principal_of_its_name() -> None:
+def test_a_group_is_not_a_principal_of_its_name() -> None:
     rule = Rule("1", "group:g", Effect.ALLOW, frozenset([Action.OPERATE]), Kind.SERVER)
     book = RuleBook([rule])
     assert not book.decide(Identity("g"), Action.OPERATE, SERVER).is_allowed

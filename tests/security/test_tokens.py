@@ -30,7 +30,7 @@ def test_two_tokens_are_not_taken_for_each_other() -> None:
 
 
 @given(st.text(max_size=80))
-def test_any_other_text_is_no_token(text: str) -> None:
+def test_any_other_text_is_not_a_token(text: str) -> None:
     _, kept = new_token("ann")
     assert not is_token(text, kept, 0)
     assert not is_token(f"tms_{kept.id}_{text}", kept, 0)

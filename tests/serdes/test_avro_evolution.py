@@ -84,7 +84,7 @@ def test_a_field_is_found_by_its_old_name() -> None:
     ("written", "read"),
     [("int", "string"), ("long", "int"), ("double", "float"), (["int", "string"], "int")],
 )
-def test_a_type_that_is_no_wider_one_cannot_be_read(written: Any, read: Any) -> None:
+def test_a_type_that_is_not_a_wider_one_cannot_be_read(written: Any, read: Any) -> None:
     writer, reader = avro(record("R", x=written)), avro(record("R", x=read))
     value = "x" if isinstance(written, list) else 1
 
@@ -112,7 +112,7 @@ def test_whoever_changes_a_default_changes_it_for_nobody_else() -> None:
     assert serde.decode(data, 0)[0]["y"] == {"a": []}
 
 
-def test_what_is_read_as_another_schema_is_told_in_its_json() -> None:
+def test_what_is_read_as_another_schema_is_reported_in_its_json() -> None:
     writer, reader = avro(record("R", a="int", b="int")), record("R", a="long", c=("string", "x"))
     serde = writer.read_as(avro(reader))
 

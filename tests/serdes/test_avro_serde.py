@@ -40,7 +40,7 @@ GIVEN = {
 
 @few
 @given(schemas_with_value())
-def test_what_is_encoded_is_decoded_and_told_in_json_and_back(drawn: Drawn) -> None:
+def test_what_is_encoded_is_decoded_and_reported_in_json_and_back(drawn: Drawn) -> None:
     schema, value = drawn
     serde = avro(schema)
     encoded = serde.encode(value)
@@ -64,7 +64,7 @@ def test_avros_own_library_reads_what_is_encoded(drawn: Drawn) -> None:
 
 @settings(max_examples=scaled(50))
 @given(trees)
-def test_values_within_themselves_are_encoded_and_told(tree: Any) -> None:
+def test_values_within_themselves_are_encoded_and_reported(tree: Any) -> None:
     serde = avro(TREE)
     encoded = serde.encode(tree)
 
@@ -119,13 +119,13 @@ def test_a_field_that_is_missing_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, 5, "x", [], [GIVEN], b""])
-def test_what_is_no_record_is_refused(given: Any) -> None:
+def test_what_is_not_a_record_is_refused(given: Any) -> None:
     with pytest.raises(Unencodable, match=r"is not of type Order$"):
         avro(ORDER).encode(given)
 
 
 @pytest.mark.parametrize("damaged", range(1, 7))
-def test_damaged_bytes_are_told_with_their_field(damaged: int) -> None:
+def test_damaged_bytes_are_reported_with_their_field(damaged: int) -> None:
     fields: Any = {f"f{n}": "string" for n in range(1, 7)}
     serde = avro(record("R", **fields))
     whole = b"".join(b"\x02" + (b"\xff" if n == damaged else b"a") for n in range(1, 7))
@@ -167,7 +167,7 @@ def test_json_that_does_not_fit_is_refused_with_its_field(change: str, field: st
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"a":1}x', b"1" * 5000])
-def test_what_is_no_json_is_refused(text: bytes) -> None:
+def test_what_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(Unencodable):
         avro({"type": "map", "values": "long"}).from_json(text)
 
@@ -233,7 +233,7 @@ def test_a_default_is_what_its_json_says() -> None:
         "null",
     ],
 )
-def test_what_is_no_schema_is_unusable(schema: str) -> None:
+def test_what_is_not_a_schema_is_unusable(schema: str) -> None:
     with pytest.raises(UnusableSchema):
         compiled(SchemaSource(AVRO, schema))
 

@@ -152,7 +152,7 @@ def test_no_value_is_decoded_by_another_schema_while_subjects_come_and_go(
     assert {each.id for each in polled} == set(published)
 
 
-def test_whoever_is_refused_by_what_is_out_of_date_registers_anew(server: ServerProcess) -> None:
+def test_whoever_is_refused_by_what_is_out_of_date_registers_again(server: ServerProcess) -> None:
     schema = NUMBERS.replace("Numbers", "Checked")  # so that no other subject has it
     with tms.connect(server.url) as client:
         topic = client.topic("checked")

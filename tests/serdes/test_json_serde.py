@@ -53,7 +53,7 @@ def schema_of(value: Any) -> Any:
 
 @few
 @given(VALUES)
-def test_what_is_encoded_is_decoded_and_told_in_json_and_back(value: Any) -> None:
+def test_what_is_encoded_is_decoded_and_reported_in_json_and_back(value: Any) -> None:
     serde = json_schema(schema_of(value))
     encoded = serde.encode(value)
     assert json.loads(encoded) == value
@@ -142,7 +142,7 @@ def test_a_value_within_itself_is_refused() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"1 2", b"\xff", b'"\xff"', b"nul", b"NaN", b"1e999", b'"\\ud800"']
 )
-def test_what_is_no_json_cannot_be_decoded(data: bytes) -> None:
+def test_what_is_not_json_cannot_be_decoded(data: bytes) -> None:
     serde = json_schema({})
     with pytest.raises(Undecodable):
         serde.decode(data, 0)
@@ -224,7 +224,7 @@ def test_a_schema_has_nothing_fetched(asked: tuple[str, list[str]], tmp_path: Pa
 @pytest.mark.parametrize(
     "text", ["", "{", "5", '"x"', '{"type":5}', '{"pattern":"("}', '{"$ref":"#/definitions/no"}']
 )
-def test_what_is_no_schema_is_unusable(text: str) -> None:
+def test_what_is_not_a_schema_is_unusable(text: str) -> None:
     with pytest.raises(UnusableSchema) as raised:
         compiled(SchemaSource(JSON, text))
     assert "\n" not in str(raised.value)

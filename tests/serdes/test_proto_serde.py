@@ -74,7 +74,7 @@ def test_what_is_encoded_is_decoded(drawn: tuple[str, Any]) -> None:
 
 @few
 @given(messages())
-def test_what_is_told_in_json_is_read_again(drawn: tuple[str, Any]) -> None:
+def test_what_is_reported_in_json_is_read_again(drawn: tuple[str, Any]) -> None:
     text, message = drawn
     assume(message.IsInitialized())
     message.DiscardUnknownFields()
@@ -162,7 +162,7 @@ def test_what_is_neither_a_message_nor_a_mapping_is_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"{", b"5", b"[]", b"null", b"\xff", b'"x"', b'""', b"1" * 5000]
 )
-def test_what_is_no_json_of_a_message_is_refused(text: bytes) -> None:
+def test_what_is_not_json_of_a_message_is_refused(text: bytes) -> None:
     with pytest.raises(Unencodable):
         proto(SHOP).from_json(text)
 
@@ -192,7 +192,7 @@ def test_message_indexes_that_lead_nowhere_are_an_error(data: bytes, reason: str
         (b"\xff", ""),
     ],
 )
-def test_damaged_bytes_are_told_with_their_field(data: bytes, field: str) -> None:
+def test_damaged_bytes_are_reported_with_their_field(data: bytes, field: str) -> None:
     with pytest.raises(Undecodable) as raised:
         proto(SHOP).decode(b"\x00" + data, 0)
     assert raised.value.field == field
@@ -229,7 +229,7 @@ def test_references_are_found_by_the_names_of_files() -> None:
         compiled(SchemaSource(PROTOBUF, text))
 
 
-def test_a_message_in_an_any_is_told_in_json() -> None:
+def test_a_message_in_an_any_is_reported_in_json() -> None:
     serde = proto(SHOP)
     message: Any = serde.from_json(b'{"id":"a"}')
     inner = message_factory.GetMessageClass(serde.with_message("shop.Other.Inner").descriptor)
@@ -246,7 +246,7 @@ def test_a_message_in_an_any_is_told_in_json() -> None:
     "text",
     ["", "!", "\u00e9", "AA==", "/////w==", descriptor('syntax = "proto3"; enum E { A = 0; }')],
 )
-def test_what_is_no_schema_is_unusable(text: str) -> None:
+def test_what_is_not_a_schema_is_unusable(text: str) -> None:
     with pytest.raises(UnusableSchema):
         compiled(SchemaSource(PROTOBUF, text))
 

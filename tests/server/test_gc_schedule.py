@@ -75,7 +75,7 @@ def test_what_has_grown_old_is_collected_in_time() -> None:
     run_virtually(run())
 
 
-def test_nothing_is_looked_through_where_nothing_has_grown_old() -> None:
+def test_nothing_is_looked_through_if_nothing_has_grown_old() -> None:
     async def run() -> None:
         with collected_by_clock(0.001):
             before = full_collections()

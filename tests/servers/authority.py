@@ -21,7 +21,7 @@ class Issued:
         return str(self.cert), str(self.key)
 
     def become(self, other: "Issued") -> None:
-        """Have the files of another, as a rotation puts them in place."""
+        """Make the files of another, as a rotation puts them in place."""
         for mine, new in ((self.cert, other.cert), (self.key, other.key)):
             draft = mine.with_suffix(".new")
             draft.write_bytes(new.read_bytes())

@@ -90,7 +90,7 @@ class ForkedProcess:
         """Return the exit code once it has ended.
 
         Raises:
-            subprocess.TimeoutExpired: It goes on after `timeout` seconds.
+            subprocess.TimeoutExpired: It continues after `timeout` seconds.
         """
         if self._exit_code is None:
             waiting = select.poll()
@@ -104,7 +104,7 @@ class ForkedProcess:
         return self._exit_code
 
     def kill(self) -> None:
-        """End it as a crash does. Ending it twice is no error."""
+        """End it as a crash does. Ending it twice is not an error."""
         self.send_signal(signal.SIGKILL)
 
     def terminate(self) -> None:

@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def guarding(port: int) -> Iterator[Guard]:
-    """Have a guard before the server at a port."""
+    """Make a guard before the server at a port."""
     with Guard(port) as guard:
         thread = Thread(target=guard.serve_forever, args=(0.01,))
         thread.start()

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 Loss = Literal["request", "answer"]
-"""`request`: the server never gets it. `answer`: the server carries it out, nobody is told."""
+"""`request`: the server never gets it. `answer`: the server carries it out, nobody is reported."""
 _Fault = Loss | Literal["catch"]
 
 HOST = "127.0.0.1"
@@ -53,7 +53,7 @@ class Proxy:
         self._is_closed.clear()
 
     def close(self) -> None:
-        """Break all connections, and refuse new ones until `open`. Twice is no error."""
+        """Break all connections, and refuse new ones until `open`. Twice is not an error."""
         _shut(self._listener)
         self._acceptor.join()
         self._listener.close()

@@ -193,7 +193,7 @@ class ServerProcess:
         return exit_code
 
     def kill(self) -> None:
-        """End it as a crash does. Ending it twice is no error."""
+        """End it as a crash does. Ending it twice is not an error."""
         self._process.kill()
         self._process.wait()
         self._reader.join()

@@ -54,7 +54,7 @@ class SteppingClock:
         self._put()
 
     def suspend(self, for_ms: int) -> None:
-        """Let time pass in which the machine was suspended: both clocks go on, and no process."""
+        """Let time pass while the machine is suspended: both clocks run, and no process does."""
         self.boot_ms += for_ms
         self.step(for_ms)
 

@@ -55,7 +55,7 @@ def test_no_port_is_given_twice_in_this_process_or_another(few: list[int]) -> No
         server.listen()
 
 
-def test_where_all_are_taken_that_is_said(few: list[int]) -> None:
+def test_if_all_are_taken_that_is_said(few: list[int]) -> None:
     assert free_ports(1) == few[-1:]
     with pytest.raises(CannotStart, match="No port of 31990 to 31999 is free"):
         free_ports(1)

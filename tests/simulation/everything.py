@@ -51,7 +51,7 @@ FLAGS = (
     *("--transaction-timeout-s-default", str(TIMEOUT_S), "--transaction-long-timeout-s", "4"),
     "--no-sync",
 )
-"""A kill is no failure of the machine: what was written stays without a sync."""
+"""A kill is not a failure of the machine: what was written stays without a sync."""
 LIMITS = {"transaction_snapshot_edits": 200, "cleanup_grace_s": 1, "cleanup_slice_rows": 20}
 
 

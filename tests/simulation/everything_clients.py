@@ -51,7 +51,7 @@ class ClientActs:
                 client.close()
 
     async def collect_half_read(self) -> None:
-        """Leave iterators half-read in cycles; the client goes on when they are collected."""
+        """Leave iterators half-read in cycles; the client continues when they are collected."""
         topic = self.acts.existing()
         if topic is None:
             return

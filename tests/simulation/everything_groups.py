@@ -106,7 +106,7 @@ class GroupActs:
         return taken
 
     async def settle(self) -> None:
-        """Settle what was taken of late, or before."""
+        """Settle what was taken recently, or before."""
         found = self.existing()
         given = None if found is None else found[1].latest(self.chance.randrange(LATEST))
         if found is None or given is None:
@@ -148,7 +148,7 @@ class GroupActs:
         try:
             await acts.transactions.commit(tx.id, CommitRequest(acks=[acks]))
         except AckRefused:
-            return  # it goes on
+            return  # it continues
         except RequestError as error:
             acts.open.remove(tx)
             tx.fate = Fate.DEAD
@@ -176,7 +176,7 @@ class GroupActs:
         self.acts.counts["acks of commits that were killed"] += 1
 
     async def drain(self) -> None:
-        """Have a good worker do all that is left."""
+        """Make a good worker do all that is left."""
         found = self.existing()
         if found is None:
             return

@@ -1,9 +1,9 @@
 """What readers may be given of topics, transactions and positions, told from outside a server.
 
-The server's clock goes on, so what has expired is known but for a margin: an entry is surely live,
-surely expired, or between. What was under way when the server was killed happened or did not. Once
-a reader was given it, or was not though it would be live, that is known too. An entry that was not
-given once is never given again.
+The server's clock continues, so what has expired is known but for a margin: an entry is surely
+live, surely expired, or between. What was under way when the server was killed happened or did not.
+Once a reader was given it, or was not though it would be live, that is known too. An entry that was
+not given once is never given again.
 """
 
 from collections.abc import Sequence

@@ -41,7 +41,7 @@ class Mode(Enum):
     REPEATED = "repeated"
     """It is under way, and the next attempt is answered."""
     STANDS_STILL = "stands still"
-    """Before a call, also one that reads, the machine stands still, and its clock with it."""
+    """Before a call, also one that reads, the machine pauses, and its clock with it."""
 
 
 class Call(NamedTuple):
@@ -138,7 +138,7 @@ class SimulatedGateway(Gateway):
         self.late: list[Call] = []
         """What is under way."""
         self.on_standing: Callable[[], object] = lambda: None
-        """Called by the thread that is about to stand still, until `goes_on` is set."""
+        """Called by the thread that is about to pause, until `goes_on` is set."""
         self.goes_on = Event()
 
     def once(self, call: Callable[[Any], T]) -> T:

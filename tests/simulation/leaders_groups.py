@@ -69,7 +69,7 @@ class GroupLeaders(LeadersMachine):
 
     def end_leader(self, leader: Leader) -> None:
         leader.lease.end()
-        try:  # it stands still, and does not know that another leads
+        try:  # it pauses, and does not know that another leads
             taken = self.await_(leader.services.groups.take(GROUP_TOPIC, GROUP, Take("late", 9)))
         except (Unavailable, OutcomeUnknown):
             pass
@@ -239,7 +239,7 @@ class GroupLeaders(LeadersMachine):
     def commit_with_acks_and_hand_on(
         self, back: int, held: Fate, member: str, data: st.DataObject
     ) -> None:
-        """Have the next leader go on without knowing of a commit and its acks, or with both."""
+        """Make the next leader continue without knowing of a commit and its acks, or with both."""
         self.publish(GROUP_TOPIC, 1, ANSWERED)
         self.take(member, 2, anew=False)
         self.commit_with_acks(back, held, data)

@@ -77,7 +77,7 @@ class LeadersMachine(LeadersWorld):
             assert self.pruned.isdisjoint(each.transaction_id for each in listed)
 
     def opened(self, data: st.DataObject) -> Work | None:
-        """Return a transaction that goes on, or a new one; None where none can be started."""
+        """Return a transaction that continues, or a new one; None where none can be started."""
         open_ones = [each for each in self.works.values() if each.end is End.OPEN]
         found: Work | None = data.draw(st.sampled_from([*open_ones * 3, None]))
         if found is None:
@@ -113,7 +113,7 @@ class LeadersMachine(LeadersWorld):
     @precondition(lambda self: not self.is_cut)
     @rule(topic=TOPIC, fate=FATES, data=st.data())
     def store(self, topic: TopicId, fate: tuple[Mode, int], data: st.DataObject) -> None:
-        """Store something. Without an answer it may be there: the transaction goes on."""
+        """Store something. Without an answer it may be there: the transaction continues."""
         work = self.opened(data)
         if work is None or work.is_in_doubt:
             return
@@ -129,7 +129,7 @@ class LeadersMachine(LeadersWorld):
     def store_and_hand_on(
         self, topic: TopicId, held: tuple[Mode, int], data: st.DataObject
     ) -> None:
-        """Have the next leader go on with a transaction that has stored something."""
+        """Have the next leader continue with a transaction that has stored something."""
         self.store(topic, (Mode.ANSWERED, 0), data)
         if not self.is_cut:
             self.store(topic, held, data)
@@ -161,7 +161,7 @@ class LeadersMachine(LeadersWorld):
     @precondition(lambda self: not self.is_cut)
     @rule(held=HELD, data=st.data())
     def commit_and_hand_on(self, held: tuple[Mode, int], data: st.DataObject) -> None:
-        """Have the next leader go on without knowing of a commit, or with it."""
+        """Make the next leader continue without knowing of a commit, or with it."""
         self.commit(held, None, data)
         self.take_over(0, set(), writes=False)
 
@@ -210,7 +210,7 @@ class LeadersMachine(LeadersWorld):
     @precondition(lambda self: not self.is_cut)
     @rule(topic=TOPIC, held=HELD)
     def move_and_hand_on(self, topic: TopicId, held: tuple[Mode, int]) -> None:
-        """Have the next leader find a position that this one may still move."""
+        """Make the next leader find a position that this one may still move."""
         self.move(topic, held)
         self.take_over(0, {topic}, writes=False)
 

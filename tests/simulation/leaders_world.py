@@ -115,10 +115,10 @@ class LeadersWorld(RuleBasedStateMachine):
             gateway.mode = Mode.ANSWERED
 
     def stood_still(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return what `work` does within which the machine stands still, and its clock with it.
+        """Return what `work` does within which the machine pauses, and its clock with it.
 
-        Meanwhile another leads, and reads. Then the leader before goes on as if nothing had been,
-        until its metadata store lets it know.
+        In the meantime another leads, and reads. Then the leader before continues as if nothing had
+        been, until its metadata store lets it know.
         """
         before, standing = self.leader, asyncio.Event()
         before.gateway.on_standing = lambda: self.loop.call_soon_threadsafe(standing.set)
@@ -155,7 +155,7 @@ class LeadersWorld(RuleBasedStateMachine):
             self.await_(self.services.subscriptions.subscription(topic, NAME))
 
     def go_on_beside(self, before: Leader) -> None:
-        """Have a leader go on while another leads: whatever is acknowledged is not lost."""
+        """Have a leader continue while another leads: whatever is acknowledged is not lost."""
         for topic in TOPICS:
             payloads = self.payloads(1)
             with suppress(Unavailable, OutcomeUnknown):
@@ -177,19 +177,19 @@ class LeadersWorld(RuleBasedStateMachine):
             self.find_out(work)
         for topic in TOPICS:
             if self.positions[topic].mover is not None:
-                self.position(topic)  # before that transaction goes on
+                self.position(topic)  # before that transaction continues
         for topic in sorted(used):
             if writes:
                 self.publish(topic, 1, (Mode.ANSWERED, 0))
             self.look(topic)
 
     def end_leader(self, leader: Leader) -> None:
-        """Have a leader lead no more."""
+        """Make a leader lead no more."""
         self.await_(leader.end())
         self.late += leader.gateway.late
 
     def open_leader(self) -> None:
-        """Have the last leader lead."""
+        """Make the last leader lead."""
         self.await_(self.leader.open())
 
     def find_out(self, work: Work) -> None:

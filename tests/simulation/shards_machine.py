@@ -47,7 +47,7 @@ class ShardsMachine(ShardsWorld):
         return [each for each in works if each.end is End.OPEN]
 
     def opened(self, topic: TopicId, number: int, data: st.DataObject) -> Work | None:
-        """Return a transaction of a topic's shard that goes on, or a new one; None: none starts."""
+        """Return a transaction of a topic's shard that continues, or a new one, if any can start."""
         shard = self.shard_of(topic)
         found: Work | None = data.draw(st.sampled_from([*self.open_works(shard) * 3, None]))
         if found is None:
@@ -201,7 +201,7 @@ class ShardsMachine(ShardsWorld):
 
     @rule(topic=TOPIC, data=st.data())
     def sleep_through_a_takeover(self, topic: TopicId, data: st.DataObject) -> None:
-        """Have another lead, and the leader before answer once more before it knows."""
+        """Make another lead, and the leader before answer once more before it knows."""
         shard = self.shard_of(topic)
         turn = self.leader(shard)
         if turn is not None:

@@ -133,11 +133,11 @@ class ShardsWorld(RuleBasedStateMachine):
             if self.positions[topic].mover is not None:
                 self.position(
                     topic, server.services.in_shard(shard)
-                )  # before that transaction goes on
+                )  # before that transaction continues
 
     @rule(number=THROUGH)
     def notice(self, number: int) -> None:
-        """Have a server close what it does not lead any more."""
+        """Make a server close what it does not lead any more."""
         server = self.server(number)
         for turn in list(server.turns.values()):
             if turn.lease.left_s == 0:
@@ -248,7 +248,7 @@ class ShardsWorld(RuleBasedStateMachine):
 
     @rule(topic=TOPIC)
     def a_request_in_hand(self, topic: TopicId) -> None:
-        """Have a server that slept go on with a request that it had begun: never acknowledged."""
+        """Let a server that slept continue with a request that it had begun: never acknowledged."""
         shard = self.shard_of(topic)
         for server in [each for each in self.servers if each is not None]:
             turn = server.turns.get(shard)

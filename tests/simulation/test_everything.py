@@ -1,4 +1,4 @@
-"""A few seconds of `everything`, which can go on for as long as wanted."""
+"""A few seconds of `everything`, which can continue for as long as wanted."""
 
 from pathlib import Path
 

@@ -71,12 +71,12 @@ def keys_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
 
 
 def fence(patch: pytest.MonkeyPatch) -> None:
-    """As before: everything rests on the clock of the lease, which may stand still."""
+    """As before: everything rests on the clock of the lease, which may pause."""
     patch.setattr(Fence, "check", lambda _: None)
 
 
 def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
-    """Have all rows of each segment count, also those behind its end."""
+    """Make all rows of each segment count, also those behind its end."""
 
     def pieces(table: StoreTransactionTable, first: int) -> list[tuple[int, int | None]]:
         found = []

@@ -58,7 +58,7 @@ def what_is_read_stands_first_in_a_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def acks_in_the_flush_of_their_commit(patch: pytest.MonkeyPatch) -> None:
-    """Have them go with the next flush, once the commit is durable."""
+    """Make them go with the next flush, once the commit is durable."""
     add_rows = CarriedAcks.add_rows
     patch.setattr(CarriedAcks, "add_rows", lambda *_: None)
     patch.setattr(CarriedAcks, "on_durable", lambda self: add_rows(self, None, 0))  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """Leaders whose calls come late, by the simulation of `leaders_machine`.
 
-The clock of a leader may stand still with its machine, within whatever it does
+The clock of a leader may pause with its machine, within whatever it does
 (`Mode.STANDS_STILL`). With the fence switched off (`test_guards.fence`) this fails within seconds,
 whatever the seed: what the earlier leader has acknowledged is not there.
 """

@@ -1,9 +1,9 @@
 """Crashes between each two durable writes of transactions, by a seeded workload.
 
 Clients run transactions of all kinds at once. At the k-th durable write the server dies: that write
-is done or not, whatever was under way gets no answer, and a new server goes on from the store. Then
-what was answered must hold, what was not must hold whole or not at all, and readers, once timeouts
-have fired, see every committed message in an order that no earlier answer contradicts.
+is done or not, whatever was under way gets no answer, and a new server continues from the store.
+Then what was answered must hold, what was not must hold whole or not at all, and readers, once
+timeouts have fired, see every committed message in an order that no earlier answer contradicts.
 
 The wall steps between starts and publishes; half of the seeds believe each step at once. Cleanup
 then forgets who was invalid, and readers see no difference.

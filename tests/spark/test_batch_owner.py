@@ -172,7 +172,7 @@ def test_a_stream_that_was_upgraded_with_an_old_checkpoint_is_told_too(
     assert published(client, "a") == [b"4", b"5"]
 
 
-def test_a_job_within_a_stream_is_told_that_its_versions_went_back(
+def test_a_job_within_a_stream_is_informed_that_its_versions_went_back(
     client: tms.Client, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As `foreachBatch` gives them; of other jobs an older version is done."""

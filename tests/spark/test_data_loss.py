@@ -100,7 +100,7 @@ def test_what_had_expired_is_lost_whatever_the_ttl_is_raised_to(
 
 
 @going_on
-def test_a_slow_stream_that_is_overtaken_goes_on_if_it_may(
+def test_a_slow_stream_that_is_overtaken_continues_if_it_may(
     stream: Stream, client: tms.Client, expire: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     client.topic("t").publish(b"0")
@@ -152,7 +152,7 @@ def test_a_topic_that_is_deleted_fails_the_stream(stream: Stream, client: tms.Cl
 
 
 @failing
-def test_a_topic_that_is_created_anew_fails_the_stream(stream: Stream, client: tms.Client) -> None:
+def test_a_topic_that_is_created_again_fails_the_stream(stream: Stream, client: tms.Client) -> None:
     client.topic("t").publish(b"0")
     stream.take()
     create_anew(client, "t")
@@ -163,7 +163,7 @@ def test_a_topic_that_is_created_anew_fails_the_stream(stream: Stream, client: t
 
 
 @going_on
-def test_a_topic_that_is_created_anew_is_read_from_its_start_if_that_may_be(
+def test_a_topic_that_is_created_again_is_read_from_its_start_if_that_may_be(
     stream: Stream, client: tms.Client
 ) -> None:
     client.topic("t").publish(b"0")
@@ -175,7 +175,7 @@ def test_a_topic_that_is_created_anew_is_read_from_its_start_if_that_may_be(
 
 
 @failing
-def test_a_topic_that_is_created_anew_within_a_batch_fails_its_tasks(
+def test_a_topic_that_is_created_again_within_a_batch_fails_its_tasks(
     stream: Stream, client: tms.Client
 ) -> None:
     client.topic("t").publish(b"0")

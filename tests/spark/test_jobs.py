@@ -148,7 +148,7 @@ def message_of(message: tms.Message) -> tuple[bytes | None, bytes | None, dict[s
 
 
 def shout(payload: bytes) -> bytes | None:
-    """Raises `UnicodeDecodeError` for what is no text; drops what is empty."""
+    """Raises `UnicodeDecodeError` for what is not a text; drops what is empty."""
     return payload.decode().upper().encode() if payload else None
 
 
@@ -226,7 +226,7 @@ def test_a_query_that_would_lose_keys_is_refused(
 
 
 @pytest.mark.slow
-def test_statistics_tell_what_was_rolled_back(
+def test_statistics_report_what_was_rolled_back(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:
     publish(client, "a", b"12345", b"123")

@@ -43,13 +43,13 @@ def test_every_page_is_in_readme_and_is_carried_out_here_or_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in ELSEWHERE])
-def test_a_page_goes_as_told(
+def test_a_page_goes_as_documented(
     page: str,
     newcomer: Newcomer,
     spark: SparkSession,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In the order of README: each goes on where the one before has left the server."""
+    """In the order of README: each continues where the one before has left the server."""
     printed = ""
     for block in blocks(page):
         if block.kind == "text":

@@ -96,13 +96,13 @@ def test_an_expired_message_is_a_loss_only_where_it_was_claimed_to_be_there() ->
     assert (loss.topic, loss.reason, loss.now) == ("a", "messages have expired", at(10))
 
 
-def test_an_empty_stretch_that_is_older_than_the_time_to_live_is_no_loss() -> None:
+def test_an_empty_stretch_that_is_older_than_the_time_to_live_is_not_a_loss() -> None:
     there = {"a": Standing(at(10), at(20), 1, kept_from=at(4))}
 
     assert not plan({"a": Offset(at(5), 1)}, {"a": Offset(at(20), 1)}, there).losses
 
 
-def test_a_topic_created_anew_is_read_from_its_start() -> None:
+def test_a_topic_created_again_is_read_from_its_start() -> None:
     there = {"a": Standing(at(30), at(40), 2, kept_from=at(30))}
     planned = plan({"a": Offset(at(5), 1)}, {"a": Offset(at(40), 2)}, there)
 

@@ -1,4 +1,4 @@
-"""What Spark needs and is not there is told at once, on the driver, with what to do about it."""
+"""A missing prerequisite of Spark is reported at once, on the driver, with the remedy."""
 
 import platform
 import subprocess
@@ -47,7 +47,7 @@ def test_a_python_that_is_elsewhere_cannot_be_asked() -> None:
     check_workers("./environment/bin/python-of-the-cluster")
 
 
-def test_workers_without_our_packages_are_told(
+def test_workers_without_our_packages_are_reported(
     other_python: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("PYTHONPATH", raising=False)
@@ -60,7 +60,7 @@ def test_workers_without_our_packages_are_told(
     assert f"export PYSPARK_PYTHON={sys.executable}" in told
 
 
-def test_workers_of_another_version_are_told(old_python: str) -> None:
+def test_workers_of_another_version_are_reported(old_python: str) -> None:
     with pytest.raises(
         CannotRun, match=r"which is Python 3\.9\.2\. This program runs with"
     ) as error:
@@ -92,7 +92,7 @@ def test_a_session_asks_the_server_first(without_arrow: ServerProcess) -> None:
         open_session("test", url=without_arrow.url)
 
 
-def test_a_command_tells_it_in_a_line(without_arrow: ServerProcess) -> None:
+def test_a_command_reports_it_in_a_line(without_arrow: ServerProcess) -> None:
     code, out, err = run_command("spark", "stats", "t", "--url", without_arrow.url)
 
     assert (code, out) == (1, "")
@@ -130,7 +130,7 @@ def write_a_stream(spark: SparkSession, url: str, folder: Path) -> None:
         pytest.param(write_a_stream, marks=pytest.mark.slow),
     ],
 )
-def test_spark_tells_that_the_server_has_no_arrow(
+def test_spark_reports_that_the_server_has_no_arrow(
     does: Callable[[SparkSession, str, Path], None],
     spark: SparkSession,
     without_arrow: ServerProcess,

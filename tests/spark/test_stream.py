@@ -61,7 +61,7 @@ def test_a_topic_is_copied_in_batches_of_the_size_asked_for(
 
 
 @pytest.mark.slow
-def test_a_stream_goes_on_where_it_stopped_also_with_topics_that_have_come(
+def test_a_stream_continues_where_it_stopped_also_with_topics_that_have_come(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
     make(client, "in1", "out")

@@ -87,7 +87,7 @@ def test_a_stream_may_begin_at_a_time_after_all_messages(
     assert start_of(startingTimestamp="1000", **{STRATEGY: "error"}) < at_end
 
 
-def test_the_lag_of_a_stream_is_told_by_topic(orders: tms.Topic, options: Options) -> None:
+def test_the_lag_of_a_stream_is_reported_by_topic(orders: tms.Topic, options: Options) -> None:
     read = {**options, "subscribe": "orders,bills"}
     stream = Stream(options, subscribe="orders,bills").start()
     orders.publish(b"1")

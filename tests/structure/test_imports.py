@@ -367,7 +367,7 @@ def test_what_works_without_extras_imports_only_what_is_always_installed() -> No
     assert server_only == []
 
 
-def test_the_architecture_page_tells_these_arrows() -> None:
+def test_the_architecture_page_lists_these_arrows() -> None:
     page = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w.]+)` \| .* \| (.*) ?\|$", page, re.MULTILINE)
     names = re.compile(r"`([\w.]+)`")

@@ -97,7 +97,7 @@ def test_only_the_clock_reads_a_clock_that_may_be_set() -> None:
     assert places == {CLOCK}
 
 
-def test_what_goes_by_the_wall_alone_is_no_server() -> None:
+def test_what_goes_by_the_wall_alone_is_not_a_server() -> None:
     """A server's parts are given its clock, which does not believe a step at once."""
     places = {
         source.place

@@ -76,7 +76,7 @@ def made(clone: Path, extra: str) -> None:
         ("dev", "server arrow"),
     ],
 )
-def test_it_does_nothing_where_all_is_there(clone: Path, has: str, needs: str) -> None:
+def test_it_does_nothing_if_everything_is_installed(clone: Path, has: str, needs: str) -> None:
     made(clone, has)
     done = environment(clone, *needs.split())
 
@@ -146,7 +146,7 @@ def test_it_says_how_it_is_used() -> None:
     assert done.stderr.startswith("Usage: scripts/environment EXTRA")
 
 
-def test_it_does_something_where_the_requirements_changed(clone: Path) -> None:
+def test_it_does_something_if_the_requirements_changed(clone: Path) -> None:
     made(clone, "dev")
     with (clone / "constraints.txt").open("a") as out:
         out.write("another==1.0\n")
@@ -165,7 +165,7 @@ def test_it_says_that_python_is_too_old(clone: Path) -> None:
     assert not (clone / ".venv").exists()
 
 
-def test_it_says_what_is_missing_to_build_where_there_is_no_wheel(clone: Path) -> None:
+def test_it_says_what_is_missing_to_build_if_there_is_no_wheel(clone: Path) -> None:
     done = environment(
         clone, "server", PYTHON=python(clone, '[ "$1" != --version ] || echo Python 3.11.99')
     )

@@ -177,7 +177,7 @@ def test_an_embedded_store_leaves_a_users_own_api_alone(installed: Path, tmp_pat
     assert done.stdout.split() == ["True", "False"], done.stderr
 
 
-def test_the_installed_command_tells_its_commands(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_command_lists_its_commands(installed: Path, tmp_path: Path) -> None:
     done = run_installed(str(installed / "bin/tms"), "--help", path=[installed], cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
@@ -211,7 +211,7 @@ def test_a_server_is_refused_beside_pytables_in_one_process(
     assert "another package named tables is imported already" in done.stderr
 
 
-def test_a_server_runs_where_pytables_is_installed(
+def test_a_server_runs_if_pytables_is_installed(
     installed: Path, pytables: Path, tmp_path: Path
 ) -> None:
     code = "import tms.server.node, tables; print(hasattr(tables, 'IS_PYTABLES'))"

@@ -132,7 +132,7 @@ def test_voice_is_found_where_it_is_banned() -> None:
     assert banned("There is no bound, so many times larger that it stands for all.") == ["so many"]
 
 
-def test_no_file_breaks_the_rules_of_voice_anew() -> None:
+def test_no_file_breaks_the_rules_of_voice() -> None:
     """Each file has at most what `voice_left.txt` still allows it; new files have none."""
     allowed = left()
 

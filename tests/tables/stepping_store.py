@@ -12,8 +12,8 @@ from tables.store import Row
 class SteppingStore(MemoryStore):
     """What is deleted stays in the way until it is put again, as if nothing was ever merged.
 
-    A search goes on, over all that is deleted, to the next row that is there, also behind its end.
-    Backwards it begins with the next row from its end on.
+    A search continues, over all that is deleted, to the next row that is there, also behind its
+    end. Backwards it begins with the next row from its end on.
     """
 
     def __init__(self) -> None:

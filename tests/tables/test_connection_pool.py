@@ -99,7 +99,7 @@ def test_no_store_has_more_than_its_share(hang: Hang) -> None:
     wait_until(lambda: used(other) == 3)
 
 
-def test_who_waits_goes_on_when_another_store_ends_a_call(hang: Hang) -> None:
+def test_who_waits_continues_when_another_store_ends_a_call(hang: Hang) -> None:
     pool = Counted(spare=1)
     first, second = pool.user(2), pool.user(2)
     ends = threading.Event()

@@ -39,7 +39,7 @@ def copy(source: Store, target: Store) -> int:
 
 
 @pytest.mark.parametrize("broken_off", range(4))
-def test_groups_are_copied_wherever_it_was_broken_off(
+def test_groups_are_copied_wherever_it_was_interrupted(
     source: StoreTables, tmp_path: Path, broken_off: int
 ) -> None:
     target = LevelDBStore(tmp_path, sync=False)

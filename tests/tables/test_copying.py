@@ -208,7 +208,7 @@ async def version_given(store: str, name: str, now_ms: int) -> int:
     return created.version
 
 
-def test_numbers_of_a_copy_go_on_above_the_source_s_under_an_earlier_clock(
+def test_numbers_of_a_copy_continue_above_the_source_s_under_an_earlier_clock(
     source: str, target: str
 ) -> None:
     asyncio.run(fill(source, many=1))
@@ -220,7 +220,7 @@ def test_numbers_of_a_copy_go_on_above_the_source_s_under_an_earlier_clock(
 
 
 @pytest.mark.parametrize("behind_ms", [30 * DAY_MS, -30 * DAY_MS])
-def test_a_copy_that_is_started_under_a_wrong_clock_goes_on_from_the_source_s_time(
+def test_a_copy_that_is_started_under_a_wrong_clock_continues_from_the_source_s_time(
     source: str, target: str, behind_ms: int
 ) -> None:
     """As the source would: a wall behind is in doubt, by one ahead nothing is deleted yet."""
@@ -268,7 +268,7 @@ def filled(source: str) -> LevelDBStore:
     return LevelDBStore(Path(source.partition(":")[2]), sync=False)
 
 
-def test_it_goes_on_wherever_it_was_broken_off(
+def test_it_continues_wherever_it_was_interrupted(
     filled: LevelDBStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tables.copying._ROWS_MAX", 7)
@@ -317,7 +317,7 @@ def test_two_sources_do_not_mix(filled: LevelDBStore) -> None:
     filled.close()
 
 
-def test_a_source_that_has_changed_meanwhile_is_refused(filled: LevelDBStore) -> None:
+def test_a_source_that_has_changed_in_the_meantime_is_refused(filled: LevelDBStore) -> None:
     target = Breaking()
     target.writes_left = 6
     with pytest.raises(StoreUnavailable):
@@ -331,7 +331,7 @@ def test_a_source_that_has_changed_meanwhile_is_refused(filled: LevelDBStore) ->
     filled.close()
 
 
-def test_rows_that_differ_in_the_end_are_told(filled: LevelDBStore) -> None:
+def test_rows_that_differ_in_the_end_are_reported(filled: LevelDBStore) -> None:
     class Losing(MemoryStore):
         def write(self, batch: Any) -> None:
             batch.writes[:] = [w for w in batch.writes if w[2] != b"\x005"]
@@ -344,7 +344,7 @@ def test_rows_that_differ_in_the_end_are_told(filled: LevelDBStore) -> None:
     filled.close()
 
 
-def test_wrong_usage_is_told(tmp_path: Path, source: str) -> None:
+def test_wrong_usage_is_reported(tmp_path: Path, source: str) -> None:
     asyncio.run(fill(source, many=1))
     for given in (("memory:", source), (source, source), (f"leveldb:{tmp_path}/none", source)):
         assert run_command("copy", *given)[0] == 2

@@ -65,7 +65,7 @@ class Crashed(NamedTuple):
 
     once: list[Path]
     twice: list[Path]
-    """Created anew by a second process, which has ended likewise."""
+    """Created again by a second process, which has ended likewise."""
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def names_in(folder: Path) -> frozenset[str]:
     return frozenset(path.name for path in folder.iterdir())
 
 
-def test_a_crash_at_any_step_leaves_a_folder_that_is_created_anew_or_whole(
+def test_a_crash_at_any_step_leaves_a_folder_that_is_created_again_or_whole(
     crashed: Crashed,
 ) -> None:
     names = [names_in(folder) for folder in crashed.once]
@@ -161,7 +161,7 @@ def test_a_mark_beside_rows_deletes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("access", [StoreAccess.READ, StoreAccess.WRITE])
-def test_where_there_is_no_store_none_is_made_unless_asked_for(
+def test_if_there_is_no_store_none_is_made_unless_asked_for(
     tmp_path: Path, access: StoreAccess
 ) -> None:
     (tmp_path / "there").mkdir()

@@ -96,7 +96,7 @@ def test_a_server_that_is_alone_has_no_fence() -> None:
     assert fence_of(rows) is None
 
 
-def test_a_damaged_one_is_told() -> None:
+def test_a_damaged_one_is_reported() -> None:
     rows = Rows()
     rows._put(NAME, FENCE_KEY, b"short")
     with pytest.raises(StoreCorrupt):
@@ -144,7 +144,7 @@ def test_nothing_follows_an_intent_that_the_next_leader_may_not_find() -> None:
     store.close()
 
 
-def test_while_it_cannot_be_read_nothing_is_written_and_then_all_goes_on() -> None:
+def test_while_it_cannot_be_read_nothing_is_written_and_then_all_continues() -> None:
     rows, fenced = Rows(), threading.Event()
     store, gateway = opened(rows, 1, fenced.set)
     gateway.is_deaf = True

@@ -36,7 +36,7 @@ while True:
 """
 _RUNS = 4
 _BATCHES = 200
-"""400 kB a run: several tables, which LevelDB merges meanwhile."""
+"""400 kB a run: several tables, which LevelDB merges in the meantime."""
 _NOT_NEEDED = {"LOCK", "LOG", "LOG.old", "tms.lock"}
 
 
@@ -200,7 +200,7 @@ def test_whatever_file_is_lost_or_cut_it_is_refused_or_complete(
     shutil.rmtree(folder)
 
 
-def test_a_file_that_is_lost_while_it_runs_is_named_when_it_opens_anew(folder: Path) -> None:
+def test_a_file_that_is_lost_while_it_runs_is_named_when_it_opens_again(folder: Path) -> None:
     store = LevelDBStore(folder)
     (folder / "leveldb" / "CURRENT").unlink()
     store._failure = "a full disk"

@@ -303,7 +303,7 @@ def test_a_copy_of_a_store_that_is_not_raised_is_one_that_is() -> None:
     assert rows_of(target) == NEW
 
 
-def test_it_is_told_once_in_which_topics(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_reported_once_in_which_topics(caplog: pytest.LogCaptureFixture) -> None:
     store = OlderStore()
     with caplog.at_level(logging.WARNING):
         raise_rows(store)

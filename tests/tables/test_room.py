@@ -17,7 +17,7 @@ from tms.core.values.room import Room
 
 MIB = 1024 * 1024
 OTHERS_MIB = 512
-"""Others write to the disk meanwhile."""
+"""Others write to the disk in the meantime."""
 LOOKS = 3_000
 
 
@@ -61,7 +61,7 @@ while True:
 """
 
 
-def test_files_that_come_and_go_meanwhile_are_no_error(folder: Path) -> None:
+def test_files_that_come_and_go_in_the_meantime_cause_no_error(folder: Path) -> None:
     passing = folder / "leveldb/000002.ldb"
     process = subprocess.Popen([sys.executable, "-c", COME_AND_GO, passing])
     try:
@@ -102,7 +102,7 @@ def test_what_a_start_needs_is_said_only_if_there_is_less(folder: Path) -> None:
     assert said.endswith(" MiB are free")
 
 
-def test_a_server_tells_the_room_of_its_store(tmp_path: Path) -> None:
+def test_a_server_reports_the_room_of_its_store(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     with ServerProcess(f"leveldb:{folder}") as server, tms.connect(server.url) as client:
 

@@ -100,7 +100,7 @@ def test_a_store_keeps_its_shards(rows: Rows, first: Sharding, then: Sharding, s
     assert {name: dict(cells) for name, cells in rows.tables.items()} == before
 
 
-def test_the_tables_of_a_shard_are_no_place_for_another_store(rows: Rows) -> None:
+def test_the_tables_of_a_shard_do_not_take_another_store(rows: Rows) -> None:
     init(rows)
     with pytest.raises(StoreSharded):
         init(rows, None, AT.of_shard(1))
@@ -110,7 +110,7 @@ def test_the_tables_of_a_shard_are_no_place_for_another_store(rows: Rows) -> Non
 
 
 @pytest.mark.parametrize("is_done", [True, False])
-def test_a_creation_that_was_broken_off_is_no_store_and_goes_on(*, is_done: bool) -> None:
+def test_a_creation_that_was_interrupted_is_not_a_store_and_continues(*, is_done: bool) -> None:
     """The command dies at each call that changes something, which is done or not."""
     calls, is_over = 0, False
     while not is_over:

@@ -96,7 +96,7 @@ class TestMessages:
         assert tables.messages.last_keys(TOPIC, 3).greatest == KEYS[0]
         assert tables.messages.last_keys(TopicId("default", "absent"), 1).greatest is None
 
-    def test_own_entries_are_told_from_foreign_ones_and_inverted_once(
+    def test_own_entries_are_distinguished_from_foreign_ones_and_inverted_once(
         self, tables: StoreTables
     ) -> None:
         write_mixed(tables)

@@ -200,7 +200,7 @@ def test_each_topic_is_in_its_shard_alone(source: str, sharded: str) -> None:
 
 
 @pytest.mark.parametrize("steps", range(0, 24, 3))
-def test_a_copy_that_was_broken_off_goes_on(
+def test_a_copy_that_was_interrupted_continues(
     source: str, sharded: str, back: str, tmp_path: Path, steps: int
 ) -> None:
     asyncio.run(fill(source, many=1))

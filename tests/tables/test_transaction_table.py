@@ -55,7 +55,7 @@ class TestLog:
 
         assert [n for n, _ in table.rows(0)] == [1, 2**40]
 
-    def test_a_key_that_is_no_number_is_damage(
+    def test_a_key_that_is_not_a_number_is_damage(
         self, store: Store, table: StoreTransactionTable
     ) -> None:
         batch = store.batch()
@@ -157,7 +157,7 @@ class TestTorn:
         assert table.snapshot(5) == b"a shorter one"
 
     @pytest.mark.parametrize("steps", range(1, 7))
-    def test_what_is_left_of_a_dropped_snapshot_is_no_snapshot(self, steps: int) -> None:
+    def test_what_is_left_of_a_dropped_snapshot_is_not_a_snapshot(self, steps: int) -> None:
         store = TearingStore(100)
         table = StoreTransactionTable(store)
         table.put_snapshot(5, BIG)

@@ -46,7 +46,7 @@ def theirs(tmp_path: Path) -> Path:
     return tmp_path / "theirs"
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "file").chmod(0o666)
 
@@ -76,7 +76,7 @@ def test_a_place_in_which_no_folder_can_be() -> None:
 
 
 @pytest.mark.parametrize("command", [("serve", "--store"), ("topic", "list", "--url")])
-def test_a_command_tells_it_in_a_line(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_command_reports_it_in_a_line(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "file").touch()
 
     code, out, err = run_command(*command, f"leveldb:{tmp_path / 'file'}")

@@ -245,7 +245,7 @@ async def test_each_other_refuses_the_third(
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_all_have_one_fate_where_the_write_fails(
+async def test_all_have_one_fate_if_the_write_fails(
     services: OpenServices, counters: Counters, store: MoodyStore, *, is_done: bool
 ) -> None:
     tx, request = await everything_in(services, {"a": 1})

@@ -22,5 +22,5 @@ def twin() -> Iterator[Twin]:
 
 
 @pytest.mark.parametrize("step_ms", [400 * DAY, 3_600_000, -3_600_000, -400 * DAY])
-def test_transactions_go_on_and_their_ages_are_right(twin: Twin, step_ms: int) -> None:
+def test_transactions_continue_and_their_ages_are_right(twin: Twin, step_ms: int) -> None:
     transactions_go_on(twin, step_ms)

@@ -155,7 +155,7 @@ class TestEnding:
         with pytest.raises(TransactionUnknown):
             state.can_commit(17, ())
 
-    def test_a_checkpoints_pointer_is_no_id_save_to_invalidate(self, living: Living) -> None:
+    def test_a_checkpoints_pointer_is_not_an_id_save_to_invalidate(self, living: Living) -> None:
         pointer = living.checkpoint(living.start()).write_pointer
         with pytest.raises(TransactionUnknown):
             living.state.commit(pointer, NOW_MS)

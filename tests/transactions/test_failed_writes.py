@@ -99,7 +99,7 @@ async def test_a_commit_that_failed_is_whole_or_not_at_all(
         assert await committed(services) == [b"1"]
 
 
-async def test_readers_go_on_by_what_was_durable(
+async def test_readers_continue_by_what_was_durable(
     services: OpenServices, store: MoodyStore, *, is_done: bool
 ) -> None:
     """Whatever the flush that failed was about, and whatever becomes of it."""
@@ -229,7 +229,7 @@ async def test_an_invalidation_that_failed_is_one_or_the_other(
         assert await committed(services) == [b"1"]
 
 
-async def test_what_only_shared_a_failed_flush_with_a_publish_goes_on(
+async def test_what_only_shared_a_failed_flush_with_a_publish_continues(
     services: OpenServices, store: MoodyStore, *, is_done: bool
 ) -> None:
     """A flush without edits that fails leaves the state of transactions as it is."""

@@ -192,7 +192,7 @@ class TestARangeOfSeveralRequests:
     def limits(self) -> Limits:
         return Limits(queue_requests_max=1, request_messages_max=2)
 
-    async def test_it_goes_on_to_the_end_once_it_was_taken(
+    async def test_it_continues_to_the_end_once_it_was_taken(
         self, services: OpenServices, store: FaultyStore
     ) -> None:
         transaction_id, whole = await transactional(services, count=5)
@@ -217,7 +217,7 @@ class TestARangeOfSeveralRequests:
         await services.transactions.commit(transaction_id)
         assert await polled(services, A) == []
 
-    async def test_it_goes_on_to_the_end_though_the_caller_has_gone(
+    async def test_it_continues_to_the_end_though_the_caller_has_gone(
         self, services: OpenServices, store: FaultyStore
     ) -> None:
         _, whole = await transactional(services, count=5)
@@ -247,7 +247,7 @@ class TestARangeOfSeveralRequests:
         await services.transactions.commit(transaction_id)
         assert await polled(services, A) == []
 
-    async def test_a_topic_that_goes_meanwhile_leaves_nothing_to_wait_for(
+    async def test_a_topic_that_goes_in_the_meantime_leaves_nothing_to_wait_for(
         self, services: OpenServices, store: FaultyStore
     ) -> None:
         transaction_id, whole = await transactional(services, count=5)
@@ -260,7 +260,7 @@ class TestARangeOfSeveralRequests:
             await services.messaging.rollback(A, whole)
         await services.transactions.commit(transaction_id)
 
-    async def test_what_is_published_meanwhile_is_not_rolled_back(
+    async def test_what_is_published_in_the_meantime_is_not_rolled_back(
         self, services: OpenServices, store: FaultyStore
     ) -> None:
         tx = await services.transactions.start(SHORT)

@@ -1,4 +1,4 @@
-"""What an earlier write may still change late: refused alone, and everything else goes on."""
+"""What an earlier write may still change late: refused alone, and everything else continues."""
 
 from collections.abc import AsyncIterator, Sequence
 

@@ -55,7 +55,7 @@ def test_golden() -> None:
     assert [pointer - FIRST for pointer in given_pointers(living)] == [2, 18, 1_000_002]
 
 
-def test_they_go_on_behind_a_snapshot() -> None:
+def test_they_continue_behind_a_snapshot() -> None:
     ids = OwnIds(2, 3)
     before = Living(state=TransactionState(Limits(), NOW_MS, ids))
     do(before, "start")

@@ -108,7 +108,7 @@ class TestOwners:
             living.start(owner="o", sequence=2, if_open=IfOpen.JOIN)
 
     @pytest.mark.parametrize("if_open", list(IfOpen))
-    def test_where_none_is_open_a_new_one_is_started(self, living: Living, if_open: IfOpen) -> None:
+    def test_if_none_is_open_a_new_one_is_started(self, living: Living, if_open: IfOpen) -> None:
         living.commit(living.start(owner="o"))
         living.start(owner="o", if_open=if_open)
 
@@ -176,7 +176,7 @@ class TestOwners:
         with pytest.raises(TooLarge):
             living.at_once("more", 1, caller=Caller("root", has_all=True))
 
-    def test_it_is_told_from_four_fifths_on(self) -> None:
+    def test_it_is_reported_from_four_fifths_on(self) -> None:
         living = Living(Limits(transaction_owners_max=10))
         for number in range(7):
             living.at_once(f"{number}", 1)

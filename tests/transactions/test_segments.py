@@ -41,7 +41,7 @@ def check(log: Log, leader: Leader) -> None:
         assert found.next_sequence == leader.row
 
 
-def test_each_leader_goes_on_from_the_one_before() -> None:
+def test_each_leader_continues_from_the_one_before() -> None:
     log = Log()
     log.living.start()
     log.write()
@@ -136,7 +136,7 @@ def test_the_same_leader_recovers_without_a_new_segment() -> None:
     assert [is_first(number) for number, _ in log.table.rows(0)] == [True, False]
 
 
-def test_a_leader_whose_token_is_behind_is_told() -> None:
+def test_a_leader_whose_token_is_behind_is_reported() -> None:
     log = Log()
     Leader(log, 7)
 
@@ -145,7 +145,7 @@ def test_a_leader_whose_token_is_behind_is_told() -> None:
     assert refused.value.detail["later_token"] == 7
 
 
-def test_a_row_that_is_missing_within_a_segment_is_told() -> None:
+def test_a_row_that_is_missing_within_a_segment_is_reported() -> None:
     log = Log()
     first = Leader(log, 1)
     first.write()
@@ -160,7 +160,7 @@ def test_a_row_that_is_missing_within_a_segment_is_told() -> None:
 
 
 @pytest.mark.parametrize("row", [b"", b"\x02", encode_first(5)[:-1], encode_row([])])
-def test_a_damaged_first_row_is_told(row: bytes) -> None:
+def test_a_damaged_first_row_is_reported(row: bytes) -> None:
     with pytest.raises(StoreCorrupt):
         decode_first(first_of(1), row)
 

@@ -178,7 +178,7 @@ async def test_an_abort_that_is_cut_off_is_finished_by_another_or_stays_invalid(
     await services.close()
 
 
-async def test_where_rows_can_come_late_what_cleanup_inverted_stays_invalid(
+async def test_if_rows_can_come_late_what_cleanup_inverted_stays_invalid(
     services: OpenServices,
 ) -> None:
     assert isinstance(services.transactions, TransactionService)

@@ -197,7 +197,7 @@ def test_principals_come_back() -> None:
     assert whose == {"at once": "ann", "r": None}
 
 
-def test_an_eventful_state_comes_back_and_goes_on_alike() -> None:
+def test_an_eventful_state_comes_back_and_continues_alike() -> None:
     living = eventful()
     copy = Living(state=decode_snapshot(living.snapshot(), LIMITS))
     copy.now_ms = living.now_ms
@@ -217,7 +217,7 @@ def test_an_eventful_state_comes_back_and_goes_on_alike() -> None:
     assert copy.edits == living.edits[-len(copy.edits) :]
 
 
-def test_fewer_outcomes_are_kept_where_the_limit_is_lower_now() -> None:
+def test_fewer_outcomes_are_kept_if_the_limit_is_lower_now() -> None:
     living = eventful()
     state = decode_snapshot(living.snapshot(), Limits(transaction_outcomes_max=2))
 

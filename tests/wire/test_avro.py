@@ -99,7 +99,7 @@ def test_more_items_than_there_may_be_are_refused_unread(body: bytes) -> None:
         b"\xff" * 64,
     ],
 )
-def test_what_is_no_array_is_refused(body: bytes) -> None:
+def test_what_is_not_an_array_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         AvroReader(body).messages(MANY)
 
@@ -110,6 +110,6 @@ def test_a_number_without_an_end_is_refused_at_its_eleventh_byte() -> None:
         AvroReader(b"\xff" * 10_000_000).number()
 
 
-def test_text_that_is_no_utf8_is_refused() -> None:
+def test_text_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(InvalidRequest):
         AvroReader(sized(b"\xff")).text()

@@ -86,7 +86,7 @@ def test_headers_in_several_blocks_are_one_map() -> None:
         (b"\x00\x02\x02a\x02x\x02\x02a\x02y\x00\x02\x02p", "twice"),
     ],
 )
-def test_what_is_no_message_is_refused(message: bytes, reason: str) -> None:
+def test_what_is_not_a_message_is_refused(message: bytes, reason: str) -> None:
     with pytest.raises(InvalidRequest, match=reason):
         AVRO_FRAMES.decode_publish(b"\x02\x02" + message + b"\x00", MANY)
 

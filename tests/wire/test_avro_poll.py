@@ -64,6 +64,6 @@ def test_damaged_bytes_are_refused_or_mean_what_the_library_says(
         b"\x02" + b"\xff" * 100,
     ],
 )
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+def test_what_is_not_a_request_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         AVRO.decode_poll(body)

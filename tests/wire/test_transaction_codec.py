@@ -146,7 +146,7 @@ def test_the_same_bytes_are_decoded_once() -> None:
     assert decode_transaction(bytes(bytearray(raw))) is decode_transaction(raw)
 
 
-def test_bytes_that_begin_alike_are_told_apart() -> None:
+def test_bytes_that_begin_alike_are_distinguished() -> None:
     other = LONG_LISTS._replace(invalids=(*LONG_LISTS.invalids[:-1], 10**9))
     for transaction in (LONG_LISTS, other, LONG_LISTS):
         assert decode_transaction(encode_transaction(transaction)) == transaction

@@ -72,7 +72,9 @@ class _Columns(NamedTuple):
         if len(key) > 1 or any(schema.field(each).type not in _BYTES_TYPES for each in key):
             raise _invalid("give at most one column `key`, of binary or string")
         headers = schema.get_all_field_indices(HEADERS)
-        if len(headers) > 1 or any(not _are_headers(schema.field(each).type) for each in headers):
+        if len(headers) > 1 or any(
+            not _are_headers(schema.field(header).type) for header in headers
+        ):
             raise _invalid("give at most one column `headers`, a map of string to binary")
         return cls(payload[0], key[0] if key else None, headers[0] if headers else None)
 
@@ -120,16 +122,16 @@ def _are_headers(kind: pa.DataType) -> bool:
 
 def _headers_of(column: pa.Array) -> list[Any]:
     column.validate(full=True)
-    found: list[Any] = column.to_pylist()
-    return found
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _bytes_of(column: pa.Array) -> list[bytes | None]:
     column.validate(full=True)
     if column.type in (pa.string(), pa.large_string()):
         column = column.cast(pa.large_binary())
-    found: list[bytes | None] = column.to_pylist()
-    return found
+    values: list[bytes | None] = column.to_pylist()
+    return values
 
 
 def _is_compressed(metadata: bytes) -> bool:

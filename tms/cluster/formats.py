@@ -36,7 +36,7 @@ async def raise_when_all_know(
     """
     while True:
         try:
-            if all(each.store_format >= RAISED_FORMAT for each in await instances()):
+            if all(instance.store_format >= RAISED_FORMAT for instance in await instances()):
                 await raise_format()
                 return
         except TmsError as error:

@@ -47,7 +47,7 @@ async def is_last(store: MetadataStore, own: int, within_s: float) -> bool:
     try:
         async with asyncio.timeout(within_s):
             instances = await instances_of(store)
-            return all(each.id == own or each.is_stopping for each in instances)
+            return all(instance.id == own or instance.is_stopping for instance in instances)
     except Exception:  # whatever it is, the services must be closed
         return False
 

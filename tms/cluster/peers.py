@@ -30,11 +30,11 @@ _log = logging.getLogger(__name__)
 
 def unreachable_of(instances: Collection[Instance]) -> set[int]:
     """Return the servers that more than half of the others do not reach; none if that is all."""
-    ids = {each.id for each in instances if not each.is_stopping}
+    ids = {instance.id for instance in instances if not instance.is_stopping}
     unreachable = set()
     for instance in ids:
         others = [each for each in instances if each.id in ids and each.id != instance]
-        missing = sum(instance in each.unreached_servers for each in others)
+        missing = sum(instance in other.unreached_servers for other in others)
         if 2 * missing > len(others):
             unreachable.add(instance)
     return unreachable if unreachable != ids else set()
@@ -103,9 +103,9 @@ class PeerWatch:
         """Whether most others do not reach this server, and a reachable one could lead."""
         unreachable = self.unreachable
         return self._registration.instance.id in unreachable and any(
-            each.reaches_store_since_ms is not None
-            for each in self._instances
-            if each.id not in unreachable
+            instance.reaches_store_since_ms is not None
+            for instance in self._instances
+            if instance.id not in unreachable
         )
 
     @property
@@ -119,13 +119,14 @@ class PeerWatch:
         return [
             Finding(
                 kind=FindingKind.SERVER_UNREACHED,
-                where=f"server {each.id}",
-                text=f"Most other servers do not reach it at {each.address}, so it leads nothing.",
+                where=f"server {instance.id}",
+                text=f"Most other servers do not reach it at {instance.address}, "
+                "so it leads nothing.",
                 advice="Check that its --advertise is right and that no other server uses the same "
                 "address, and check the network between the servers.",
             )
-            for each in self._instances
-            if each.id in unreachable
+            for instance in self._instances
+            if instance.id in unreachable
         ]
 
     async def _watch(self) -> None:
@@ -139,7 +140,11 @@ class PeerWatch:
     async def _look(self) -> None:
         own = self._registration.instance.id
         self._instances = await instances_of(self._metadata)
-        others = [each for each in self._instances if each.id != own and not each.is_stopping]
+        others = [
+            instance
+            for instance in self._instances
+            if instance.id != own and not instance.is_stopping
+        ]
         answers = await asyncio.gather(*map(self._answers, others))
         now_s = self._clock.now_s()
         before, self._silent_from_s = self._silent_from_s, {}

@@ -287,20 +287,24 @@ class ShardMembers:
         )
         unopened = _unopened_by(instances, seen)
         self._sick = {shard for shard, servers in unopened.items() if len(servers) > 1}
-        self._registered_ms = {each.id: each.since_ms for each in instances}
+        self._registered_ms = {instance.id: instance.since_ms for instance in instances}
         self._suspicions.look(
             self._presence.clock.now_s(),
             self._registered_ms,
             seen,
-            {n: each.expired for n, each in enumerate(self._members) if each.expired is not None},
+            {
+                n: member.expired
+                for n, member in enumerate(self._members)
+                if member.expired is not None
+            },
             self._sick,
         )
         holders = {shard: record.holder for shard, record in seen.items()}
         unreachable = unreachable_of(instances)
         reaching = [
-            each.id
-            for each in instances
-            if each.reaches_store_since_ms is not None and each.id not in unreachable
+            instance.id
+            for instance in instances
+            if instance.reaches_store_since_ms is not None and instance.id not in unreachable
         ]
         well = [each for each in reaching if each not in self._suspicions]
         live = {*well, *(each for each in reaching if each in holders.values())}
@@ -381,8 +385,8 @@ def _unopened_by(
 ) -> dict[int, Collection[int]]:
     """Return the unserved shards that servers could not open, each with these servers."""
     unopened: dict[int, list[int]] = {}
-    for each in instances:
-        for shard in each.unopened_shards:
+    for instance in instances:
+        for shard in instance.unopened_shards:
             if shard not in seen or not seen[shard].is_serving:
-                unopened.setdefault(shard, []).append(each.id)
+                unopened.setdefault(shard, []).append(instance.id)
     return dict(sorted(unopened.items()))

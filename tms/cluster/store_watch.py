@@ -115,7 +115,7 @@ class StoreWatch:
             others = [each for each in await instances_of(self._metadata) if each.id != own]
         except TmsError:
             return False  # the others are unknown
-        reached = any(each.reaches_store_since_ms is not None for each in others)
+        reached = any(other.reaches_store_since_ms is not None for other in others)
         now_s = self._clock.now_s()
         if not self._reach.hear(now_s, does_another_reach=reached):
             return False

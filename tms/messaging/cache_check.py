@@ -37,11 +37,15 @@ class CacheCheck:
         one if there are more. Raises `StoreUnavailable`.
         """
         states = [state for state in self._states.in_memory() if str(state.topic.id) > after]
-        found = []
+        problems_found = []
         for state in states[:limit]:
-            found += await self._of_topic(state)
+            problems_found += await self._of_topic(state)
         checked = len(states[:limit])
-        return found, checked, str(states[limit - 1].topic.id) if len(states) > limit else None
+        return (
+            problems_found,
+            checked,
+            str(states[limit - 1].topic.id) if len(states) > limit else None,
+        )
 
     async def _of_topic(self, state: TopicState) -> list[str]:
         different: list[bytes] = []
@@ -63,15 +67,15 @@ class CacheCheck:
             if state.gone or state.stale:
                 return []
             key = max(key, state.cache.floor)  # older blocks may have been dropped
-            found = state.cache.slice(key, limit=_ENTRIES_AT_ONCE, bytes_max=_BYTES_AT_ONCE)
-            cached = _rows_of(found.entries, found.start, found.stop)
+            entries = state.cache.slice(key, limit=_ENTRIES_AT_ONCE, bytes_max=_BYTES_AT_ONCE)
+            cached = _rows_of(entries.entries, entries.start, entries.stop)
             stored = await self._threads.read(
                 self._stored, state.prefix, key, max(cached, default=key)
             )
             different += [
                 each for each in cached.keys() | stored if cached.get(each) != stored.get(each)
             ]
-            key = found.next_key
+            key = entries.next_key
         live = KEY.pack(state.topic.first_live_ms(self._clock.expiry_ms()), 0)
         oldest = max(live, state.cached_from(self._clock))
         return sorted(each for each in different if each >= oldest)

@@ -46,7 +46,7 @@ class StoreFeatures:
 
     async def _check_all_know(self, feature: str) -> None:
         instances = () if self._instances is None else await self._instances()
-        without = [each for each in instances if feature not in each.features]
+        without = [instance for instance in instances if feature not in instance.features]
         if without:
             raise StoreFormatOld(
                 feature=feature, servers=[f"{each.id} {each.address}" for each in without]

@@ -59,7 +59,7 @@ class InvalidEntries:
         count = 0
         next_key: bytes | None = first_key
         while next_key is not None and next_key <= last_key:
-            found = await self._threads.read(
+            own = await self._threads.read(
                 self._tables.messages.own_entries,
                 state.prefix,
                 next_key,
@@ -68,10 +68,10 @@ class InvalidEntries:
                 limit=_ROWS,
                 bytes_max=_BYTES,
             )
-            if found.rows:
-                await self._writer.submit(RollBack(self._writing, state, write_pointer, found.rows))
-            count += len(found.rows)
-            next_key = found.next_key
+            if own.rows:
+                await self._writer.submit(RollBack(self._writing, state, write_pointer, own.rows))
+            count += len(own.rows)
+            next_key = own.next_key
         return count
 
     async def invert_rows(

@@ -73,8 +73,8 @@ class References(JointWrite):
     ) -> None:
         """Refer to stored messages of topics; `states` has the topics in the same order."""
         pointers = [each.write_pointer for each in stored]
-        found = zip(states, pointers, strict=True)
-        super().__init__([Publication(writing, state, (), pointer, 0) for state, pointer in found])
+        pairs = zip(states, pointers, strict=True)
+        super().__init__([Publication(writing, state, (), pointer, 0) for state, pointer in pairs])
         self._stored = stored
 
     def check(self, write_pointers: Collection[int]) -> None:

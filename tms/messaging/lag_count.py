@@ -80,8 +80,8 @@ class LagCount:
         while at is not None:
             if self._is_ended(bounds):
                 return False
-            found = await self._slice(at[:KEY_BYTES], bounds)
-            at = await self._count_slice(found, at, bounds)
+            part = await self._slice(at[:KEY_BYTES], bounds)
+            at = await self._count_slice(part, at, bounds)
         return True
 
     def _is_ended(self, bounds: CountBounds) -> bool:
@@ -112,10 +112,10 @@ class LagCount:
         self._size += len(entries.items)
         return Slice(entries, 0, entries.count, next_key)
 
-    async def _count_slice(self, found: Slice, at: bytes, bounds: CountBounds) -> bytes | None:
+    async def _count_slice(self, part: Slice, at: bytes, bounds: CountBounds) -> bytes | None:
         """Count a slice's entries; return the position to continue from, None at the end."""
-        entries, start, stop, next_key = found
-        references = self._references(found)
+        entries, start, stop, next_key = part
+        references = self._references(part)
         if entries.pointers is None:
             if start < stop:
                 self._add(stop - start, entries.key(start))
@@ -136,9 +136,9 @@ class LagCount:
                     return key + rest
         return None if next_key is None else next_key + NO_PAYLOAD_KEY
 
-    def _references(self, found: Slice) -> deque[Reference]:
+    def _references(self, part: Slice) -> deque[Reference]:
         """Return the references of a slice that count."""
-        entries, start, stop, _ = found
+        entries, start, stop, _ = part
         if entries.pointers is None or not entries.references:
             return deque()
         return deque(

@@ -105,15 +105,15 @@ class SubscriptionLags:
                 _log.warning("cannot read the lags of subscriptions: %s", error)
 
     async def _look(self) -> None:
-        found = await self._threads.read(self._tables.subscriptions.scan, limit=SUBSCRIPTIONS_MAX)
-        self.shared = [each for each in found if each.position.kind is SubscriptionKind.SHARED]
+        rows = await self._threads.read(self._tables.subscriptions.scan, limit=SUBSCRIPTIONS_MAX)
+        self.shared = [each for each in rows if each.position.kind is SubscriptionKind.SHARED]
         before = self._lags
         self._lags = {
             (each.topic_prefix, each.position.name): (
                 each,
                 before.get((each.topic_prefix, each.position.name), (each, None))[1],
             )
-            for each in found
+            for each in rows
             if each.position.kind is SubscriptionKind.SINGLE
         }
         ends_ms = self._clock.steady_ms() + SECONDS_MAX * 1000

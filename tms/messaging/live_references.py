@@ -101,15 +101,15 @@ class LiveReferences:
             for pointer in write_pointers
             if pointer <= self._known_after and (state.prefix, pointer) not in self._keys
         }
-        found: dict[int, bytes] = {}
+        keys: dict[int, bytes] = {}
         doubts = -1
         while unknown and doubts != self._doubts:
             doubts = self._doubts
-            found = await self._search(state, unknown)
+            keys = await self._search(state, unknown)
         for pointer in unknown:
             name = (state.prefix, pointer)
             if name not in self._keys:  # it may have been recorded in the meantime
-                self._note(name, found.get(pointer))
+                self._note(name, keys.get(pointer))
 
     def _searched_from_ms(self, pointers: Collection[int]) -> int:
         """Return a time before which no entry is under `pointers`."""
@@ -120,7 +120,7 @@ class LiveReferences:
         return min(pointers) // WRITE_POINTERS_PER_MS - self._lifetime_ms
 
     async def _search(self, state: TopicState, pointers: Collection[int]) -> dict[int, bytes]:
-        found: dict[int, bytes] = {}
+        keys: dict[int, bytes] = {}
         live_ms = state.topic.first_live_ms(self._clock.expiry_ms())
         from_ms = max(live_ms, self._searched_from_ms(pointers))
         position: bytes | None = first_id_at(from_ms)[:KEY_BYTES]
@@ -136,5 +136,5 @@ class LiveReferences:
             for index in sorted(entries.references):
                 assert entries.pointers is not None
                 if entries.pointers[index] in pointers:
-                    found[entries.pointers[index]] = entries.key(index)
-        return found
+                    keys[entries.pointers[index]] = entries.key(index)
+        return keys

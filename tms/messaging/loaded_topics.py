@@ -322,10 +322,10 @@ class LoadedTopics(Participant):
 
         while True:
             replacements = self._replacements
-            found = await self._threads.read(read)
+            loaded = await self._threads.read(read)
             # If a topic was replaced during the read, the result may be out of date: read again.
             if replacements == self._replacements:
-                return found
+                return loaded
 
     def _make_room(self) -> None:
         # The one used last stays: it was just returned to a caller that does not hold it yet.

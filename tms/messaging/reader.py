@@ -195,7 +195,7 @@ class Reader:
             return Slice(EMPTY, 0, 0, None)
         if key >= state.cache.floor and key >= draft.cached_from:
             self._metrics.cache_hits += 1
-            found = state.cache.slice(key, limit=limit, bytes_max=bytes_max, stop_key=stop_key)
+            cached = state.cache.slice(key, limit=limit, bytes_max=bytes_max, stop_key=stop_key)
         else:
             self._metrics.cache_misses += 1
             entries, next_key = await self._threads.read(
@@ -206,8 +206,8 @@ class Reader:
                 bytes_max=bytes_max,
                 stop_key=stop_key,
             )
-            found = Slice(entries, 0, entries.count, next_key)
-        return _without_first(found, key) if inside_batch else found
+            cached = Slice(entries, 0, entries.count, next_key)
+        return _without_first(cached, key) if inside_batch else cached
 
     async def _is_cut_in_batch(
         self,
@@ -262,11 +262,11 @@ class Reader:
         return True
 
 
-def _without_first(found: Slice, key: bytes) -> Slice:
+def _without_first(part: Slice, key: bytes) -> Slice:
     """Return `found` without its first entry, if that is at `key` and not a reference."""
-    entries, start, stop, next_key = found
+    entries, start, stop, next_key = part
     if start == stop or start in entries.references or entries.key(start) != key:
-        return found
+        return part
     if entries.offsets is not None:
         return Slice(entries, start + 1, stop, next_key)
     rest = MessageBlock.of(list(entries.block(0, entries.count))[1:])

@@ -37,7 +37,7 @@ class StoredSizes:
         runs.append(StoredRun(first_key, size_bytes))
         if len(runs) > _REQUESTS_MAX:
             runs[:] = [
-                StoredRun(run.first_key, sum(each.size_bytes for each in runs[at : at + 2]))
+                StoredRun(run.first_key, sum(run.size_bytes for run in runs[at : at + 2]))
                 for at, run in enumerate(runs)
                 if at % 2 == 0
             ]

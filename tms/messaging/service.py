@@ -284,7 +284,7 @@ class Service:
         again, the topic would have the same generation. Return the topics whose row was deleted.
         """
         is_noted = self._publications.is_noted
-        return await self._topics.forget([each for each in topics if not is_noted(each.id)])
+        return await self._topics.forget([topic for topic in topics if not is_noted(topic.id)])
 
     def limit_of(self, requested: int | None) -> int:
         """Return the most messages that a poll may return if its caller requests `requested`."""

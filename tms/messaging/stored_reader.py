@@ -76,14 +76,14 @@ class StoredReader:
                 if not is_here and abs(reference.write_pointer) > least:
                     together.setdefault(abs(reference.write_pointer), reference)
         seen = 0 if cache is None else cache.changes
-        found = await self._threads.read(
+        runs = await self._threads.read(
             self._tables.payloads.read_runs,
             self._prefix,
             [together[pointer] for pointer in sorted(together)],
             limit=limit,
             bytes_max=bytes_max,
         )
-        for read in found:
+        for read in runs:
             self.rows += max(1, read.block.count)
             self.size += len(read.block.items)
             self._ahead[read.message_key] = read

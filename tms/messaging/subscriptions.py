@@ -69,28 +69,28 @@ class Positions:
 
     def group(self, name: str) -> SharedSubscription:
         """Return a group's durable row. Raises `SubscriptionNotFound`, `SubscriptionIsSingle`."""
-        found = _found(self.durable, self.state, name)
-        if not isinstance(found, SharedSubscription):
+        row = _found(self.durable, self.state, name)
+        if not isinstance(row, SharedSubscription):
             raise SubscriptionIsSingle(topic=str(self.state.topic.id), subscription=name)
-        return found
+        return row
 
 
 def _found(
     by_name: dict[str, SubscriptionPosition], state: TopicState, name: str
 ) -> SubscriptionPosition:
-    found = by_name.get(name)
-    if found is None:
+    row = by_name.get(name)
+    if row is None:
         raise SubscriptionNotFound(topic=str(state.topic.id), subscription=name)
-    return found
+    return row
 
 
 def _single(
     by_name: dict[str, SubscriptionPosition], state: TopicState, name: str
 ) -> SubscriptionPosition:
-    found = _found(by_name, state, name)
-    if found.kind is not SubscriptionKind.SINGLE:
+    row = _found(by_name, state, name)
+    if row.kind is not SubscriptionKind.SINGLE:
         raise SubscriptionIsShared(topic=str(state.topic.id), subscription=name)
-    return found
+    return row
 
 
 class PositionsWriting:
@@ -357,11 +357,11 @@ class SubscriptionService:
     async def _of(self, state: TopicState) -> Positions:
         positions = self._positions.get(state)
         if positions is None:
-            found = await self._threads.read(
+            rows = await self._threads.read(
                 self._tables.subscriptions.read, state.topic.id, state.prefix
             )
-            by_name = {subscription.name: subscription for subscription in found}
-            for subscription in found:
+            by_name = {subscription.name: subscription for subscription in rows}
+            for subscription in rows:
                 self.writing.versions.record(subscription.version)
             # Another request may have loaded them in the meantime, and moved one.
             positions = self._positions.setdefault(

@@ -35,10 +35,10 @@ class TopicCount:
             return
         count, start = 0, b""
         while True:
-            found, following = await self._threads.read(
+            counted, following = await self._threads.read(
                 self._tables.metadata.count, start, limit=_ROWS_AT_ONCE
             )
-            count += found
+            count += counted
             if following is None:
                 break
             start = following

@@ -76,12 +76,12 @@ class TrafficByTopic:
         return traffic
 
     def _namespace(self, name: str) -> _Namespace:
-        found = self._namespaces.get(name)
-        if found is None:
+        traffic = self._namespaces.get(name)
+        if traffic is None:
             if len(self._namespaces) >= self._series_max:
                 return self._others
-            found = self._namespaces[name] = _Namespace()
-        return found
+            traffic = self._namespaces[name] = _Namespace()
+        return traffic
 
     def deleted(self, topic_id: TopicId) -> None:
         """Stop showing a topic."""

@@ -116,8 +116,8 @@ class UnfinishedPublications:
 
     def first_stored(self, generation: Generation) -> dict[int, bytes]:
         """Return the first key that a generation has in the Payload table, by write pointer."""
-        found = ((pointer, noted.get(generation)) for pointer, noted in self._stored.items())
-        return {pointer: key for pointer, key in found if key is not None}
+        keys = ((pointer, noted.get(generation)) for pointer, noted in self._stored.items())
+        return {pointer: key for pointer, key in keys if key is not None}
 
     def rolling_back(
         self, write_pointer: int, topic: TopicMetadata, first: bytes, last: bytes
@@ -139,7 +139,9 @@ class UnfinishedPublications:
         if others:
             self._rolling_back[write_pointer] = others
         generations = self._by_pointer.get(write_pointer, {})
-        for generation in [each for each in generations if each.topic_id == topic_id]:
+        for generation in [
+            generation for generation in generations if generation.topic_id == topic_id
+        ]:
             ranges = generations.pop(generation)
             remaining = [each for each in ranges if not _is_in(each, first, last)]
             if remaining:

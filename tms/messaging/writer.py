@@ -48,7 +48,7 @@ _TURNS_BEFORE_SMALL_FLUSH = 3
 """Turns of the event loop between a flush and the next small one, in which callers just answered
 can send their next request. A flush costs nearly the same for thirty requests as for one: with 32
 connections, flushes have 30 small requests instead of 5, for a seventh less processor time per
-request. Large requests do not wait: they are better received while others are written. A request
+request. Large requests do not wait, because they are received while others are written. A request
 that finds no flush under way waits for one turn."""
 
 _LOOK_AGAIN_S = 0.02

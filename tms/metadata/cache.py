@@ -76,7 +76,7 @@ class CachedValue(NamedTuple, Generic[T]):
 
 
 class _Entry(NamedTuple, Generic[T]):
-    found: CachedValue[T]
+    cached: CachedValue[T]
     data: bytes
     """The value's bytes, from which copies are made."""
 
@@ -110,12 +110,12 @@ class MetadataCache(Generic[T]):
     async def get_with_stat(self, path: str) -> CachedValue[T] | None:
         """Return the value at `path` with its stat. Raises `ValueUnreadable`."""
         entry = await self._values.get(path)
-        return None if entry is None else entry.found
+        return None if entry is None else entry.cached
 
     def get_if_cached(self, path: str) -> T | None:
         """Return the value of `path` if it is cached; does no I/O."""
         entry = self._values.peek(path)
-        return None if entry is None else entry.found.value
+        return None if entry is None else entry.cached.value
 
     async def get_children(self, path: str) -> list[str]:
         """Return the names directly below `path`, sorted."""
@@ -184,7 +184,7 @@ class MetadataCache(Generic[T]):
             old = None if entry is None else self._decode(path, entry.data)
             new = modify(old)
             try:
-                await self.put(path, new, NEW if entry is None else entry.found.stat.version)
+                await self.put(path, new, NEW if entry is None else entry.cached.stat.version)
             except BadVersion:
                 if self._clock.steady_ms() > deadline_ms:
                     raise

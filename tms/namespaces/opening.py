@@ -43,4 +43,4 @@ def _beside(store: str) -> str | None:
 
 def _is_same_folder(one: str, other: str) -> bool:
     folders = [folder_of(url) for url in (one, other)]
-    return None not in folders and len({os.path.realpath(str(each)) for each in folders}) == 1
+    return None not in folders and len({os.path.realpath(str(folder)) for folder in folders}) == 1

@@ -27,8 +27,8 @@ class Tunnel(asyncio.Protocol):
         await self._answered
         version, _, status = self._head.partition(b"\r\n")[0].partition(b" ")
         if not version.startswith(b"HTTP/1.") or not status.startswith(b"2"):
-            told = status.decode("ascii", "replace")[:60].strip()
-            raise ConnectionError(f"the proxy refuses: {told or 'it does not speak HTTP'}")
+            status_line = status.decode("ascii", "replace")[:60].strip()
+            raise ConnectionError(f"the proxy refuses: {status_line or 'it does not speak HTTP'}")
         if not self._head.endswith(_END):
             raise ConnectionError("the proxy sends more than its answer")
 

@@ -150,7 +150,7 @@ class Upstream:
             self._waiting.append(waiter)
             try:
                 async with asyncio.timeout(None if patience is None else patience.within_s):
-                    given = await waiter
+                    connection = await waiter
             except (asyncio.CancelledError, TimeoutError) as error:
                 if not waiter.cancelled():
                     self._return(waiter.result())
@@ -158,8 +158,8 @@ class Upstream:
                     raise
                 reason = f"{connections_max} other requests to it were in progress all the time"
                 raise NotSent(reason) from None
-            if given is not None and not given.is_closing:
-                return given
+            if connection is not None and not connection.is_closing:
+                return connection
         self._connecting += 1
         try:
             made = await self._connected()
@@ -171,12 +171,12 @@ class Upstream:
         self._open.add(made)
         return made
 
-    def _return(self, given: UpstreamConnection | None) -> None:
+    def _return(self, connection: UpstreamConnection | None) -> None:
         """Take back a connection whose waiter has stopped waiting."""
-        if given is None:
+        if connection is None:
             self._give_on(None)
-        elif not given.is_lost:
-            self.give_back(given)
+        elif not connection.is_lost:
+            self.give_back(connection)
 
     async def _connected(self) -> UpstreamConnection:
         if self.is_closed:

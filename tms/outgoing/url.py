@@ -92,21 +92,21 @@ class Url:
 @lru_cache(256)
 def parse_url(text: str) -> Url:
     """Return the parts of a URL. Raises `InvalidUrl`."""
-    found = _PARTS.fullmatch(text)
-    if found is None:
+    match = _PARTS.fullmatch(text)
+    if match is None:
         raise InvalidUrl("it is not of the form http://HOST:PORT")
     if _CONTROLS.search(text):
         raise InvalidUrl("it has a control character")
-    scheme = found["scheme"].lower()
+    scheme = match["scheme"].lower()
     if scheme not in PORTS:
         raise InvalidUrl("its scheme is neither http nor https")
     return Url(
         scheme,
-        quote(found["user"] or "", safe=_KEPT),
-        _host(found["host"]),
-        _port(found["port"], scheme),
-        quote(found["path"] or "", safe=_KEPT),
-        quote(found["query"] or "", safe=_KEPT + "?"),
+        quote(match["user"] or "", safe=_KEPT),
+        _host(match["host"]),
+        _port(match["port"], scheme),
+        quote(match["path"] or "", safe=_KEPT),
+        quote(match["query"] or "", safe=_KEPT + "?"),
     )
 
 

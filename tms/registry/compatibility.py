@@ -38,9 +38,11 @@ def misfits(
     level = config.compatibility or LEVEL_DEFAULT
     checked = [] if level is Level.NONE else versions
     alike = [version for version in checked if version.schema.kind == schema.kind]
-    asked = {id(version): _comparisons(knowledge, schema, version, level) for version in alike}
-    found = knowledge.findings.answers_to(
-        [each for pairs in asked.values() for each in pairs], Compared
+    comparisons = {
+        id(version): _comparisons(knowledge, schema, version, level) for version in alike
+    }
+    answers = knowledge.findings.answers_to(
+        [pair for pairs in comparisons.values() for pair in pairs], Compared
     )
     shown = f"{{validateFields: '{str(bool(config.validate_fields)).lower()}', "
     shown += f"compatibility: '{level}'}}"
@@ -50,8 +52,8 @@ def misfits(
         else:
             messages = [
                 message
-                for comparison in asked[id(version)]
-                for message in _messages(found[comparison], schema, comparison)
+                for comparison in comparisons[id(version)]
+                for message in _messages(answers[comparison], schema, comparison)
             ]
         if messages:
             return [
@@ -93,15 +95,17 @@ def _messages(answer: Compared | NoSchema, schema: Schema, comparison: Compariso
         return [f"The schemas could not be compared: {answer.reason}"]
     is_new = comparison.reader.text == schema.text
     reader, writer = ("new", "old") if is_new else ("old", "new")
-    return [_message(each, reader, writer) for each in answer.incompatibilities]
+    return [
+        _message(incompatibility, reader, writer) for incompatibility in answer.incompatibilities
+    ]
 
 
 def _message(reason: Incompatibility, reader: str, writer: str) -> str:
     """Return why a reader cannot read a writer's data, in Confluent's form."""
-    told = _EXPLAINED.get(reason.kind, _OTHER).format(
+    text = _EXPLAINED.get(reason.kind, _OTHER).format(
         reader=reader, writer=writer, path=reason.path, what=reason.message
     )
-    return f"{{errorType:'{reason.kind}', description:'{told}', additionalInfo:'{reason.message}'}}"
+    return f"{{errorType:'{reason.kind}', description:'{text}', additionalInfo:'{reason.message}'}}"
 
 
 def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
@@ -112,8 +116,10 @@ def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
     config, versions = state.config(subject), state.versions(subject)[::-1]
     group = config.compatibility_group
     if group:
-        wanted = property_of(schema, group)
-        versions = [each for each in versions if property_of(each.schema, group) == wanted]
+        property_name = property_of(schema, group)
+        versions = [
+            version for version in versions if property_of(version.schema, group) == property_name
+        ]
     is_transitive = (config.compatibility or LEVEL_DEFAULT).is_transitive
     return versions if is_transitive else versions[:1]
 

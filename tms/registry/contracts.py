@@ -91,8 +91,8 @@ def kept(contract: Contract) -> Contract:
 def named_number(contract: Contract) -> int | None:
     """Return the version in the metadata: 0 or -1 for the next one, None for none."""
     metadata = contract.metadata
-    given = "" if metadata is None else metadata.own_properties.get(VERSION_PROPERTY, "")
-    return int(given) if _NUMBER.fullmatch(given) else None
+    text = "" if metadata is None else metadata.own_properties.get(VERSION_PROPERTY, "")
+    return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def numbered(contract: Contract, number: int, *, is_named: bool) -> Contract:

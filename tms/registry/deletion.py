@@ -51,10 +51,10 @@ def parse_version(text: str) -> int:
     token = text.strip().lower()
     if token in ("latest", "-1"):
         return LATEST
-    found = _NUMBER.fullmatch(token)
-    if found is None or not is_number(int(found[1])):
+    match = _NUMBER.fullmatch(token)
+    if match is None or not is_number(int(match[1])):
         raise RegistryError(INVALID_VERSION, version=text)
-    return int(found[1])
+    return int(match[1])
 
 
 def delete_version(state: State, name: str, token: str, *, permanent: bool) -> Decided[int]:
@@ -63,18 +63,18 @@ def delete_version(state: State, name: str, token: str, *, permanent: bool) -> D
     number = parse_version(token)
     if subject not in state.subjects:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
-    found = state.latest(subject) if number == LATEST else state.version(subject, number)
-    if found is None:
+    version = state.latest(subject) if number == LATEST else state.version(subject, number)
+    if version is None:
         raise RegistryError(VERSION_NOT_FOUND, version=number)
-    if permanent and not found.is_deleted:
-        raise RegistryError(VERSION_NOT_SOFT_DELETED, subject=name, version=found.number)
-    if not permanent and found.is_deleted:
-        raise RegistryError(VERSION_SOFT_DELETED, subject=name, version=found.number)
+    if permanent and not version.is_deleted:
+        raise RegistryError(VERSION_NOT_SOFT_DELETED, subject=name, version=version.number)
+    if not permanent and version.is_deleted:
+        raise RegistryError(VERSION_SOFT_DELETED, subject=name, version=version.number)
     check_writable(state, subject)
-    _check_unreferenced(state, found)
+    _check_unreferenced(state, version)
     if not permanent:
-        return Decided(found.number, [[VersionDeleted(subject, found.number)]])
-    return Decided(found.number, purge(state, [found]))
+        return Decided(version.number, [[VersionDeleted(subject, version.number)]])
+    return Decided(version.number, purge(state, [version]))
 
 
 def delete_subject(state: State, name: str, *, permanent: bool) -> Decided[list[int]]:
@@ -110,7 +110,7 @@ def check_writable(state: State, subject: str) -> None:
 
 def _check_unreferenced(state: State, version: Version, except_from: str | None = None) -> None:
     """Raise `RegistryError` (42206) if a version refers to one, except from a subject."""
-    if any(each.subject != except_from for each in state.referrers(version)):
+    if any(referrer.subject != except_from for referrer in state.referrers(version)):
         raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
 
 
@@ -119,11 +119,11 @@ def purge(state: State, versions: Sequence[Version], *, with_settings: bool = Tr
 
     The settings of a subject go with its last version, if requested.
     """
-    left = {version.subject: len(state.subjects[version.subject]) for version in versions}
+    remaining = {version.subject: len(state.subjects[version.subject]) for version in versions}
     parts: list[Part] = []
     for version in versions:
-        left[version.subject] -= 1
-        is_last = with_settings and not left[version.subject]
+        remaining[version.subject] -= 1
+        is_last = with_settings and not remaining[version.subject]
         keys = [*version.keys, *(settings_keys(state, version.subject) if is_last else ())]
         parts.append([Purged(key) for key in keys])
     return parts
@@ -156,7 +156,7 @@ def delete_context(state: State, name: str) -> Decided[None]:
     if any(context_of(subject) == context for subject in state.subjects):
         raise RegistryError(CONTEXT_NOT_EMPTY, context=context)
     check_writable(state, scope)
-    keys = [key for each in sorted(settings) for key in settings_keys(state, each)]
+    keys = [key for setting in sorted(settings) for key in settings_keys(state, setting)]
     deleted = frozenset({*state.deleted_contexts, context})
     gone = [Purged(key) for key in keys]
     return Decided(None, [[*gone, CountersWritten(state.next_ids(), deleted)]])

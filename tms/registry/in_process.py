@@ -43,43 +43,45 @@ class RegistrySchemas(AsyncSchemas):
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
         """Return the subjects that begin with a prefix."""
         look = partial(lookup.subjects, prefix=prefix, deleted=deleted)
-        return await _told(self._registry.list(look))
+        return await _translated(self._registry.list(look))
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the numbers of a subject's versions, in order."""
         look = partial(lookup.versions, name=subject, deleted=deleted)
-        return await _told(self._registry.list(look))
+        return await _translated(self._registry.list(look))
 
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
         """Return a version of a subject; its text as stored, or in another form."""
         look = partial(lookup.version, name=subject, token=str(version), deleted=deleted)
-        return await _told(self._in_form(self._registry.list(look), form))
+        return await _translated(self._in_form(self._registry.list(look), form))
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
         """Return the schema of an id; its text as stored, or in another form."""
         look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject)
-        return await _told(self._in_form(self._registry.find(look), form))
+        return await _translated(self._in_form(self._registry.find(look), form))
 
     async def _in_form(self, finding: Awaitable[Version], form: str) -> SchemaVersion:
         version = await finding
-        told = _version_told(version)
+        answer = _version_answer(version)
         if not form:
-            return told
+            return answer
         look = partial(lookup.text_in, schema=version.schema, form=form)
-        return replace(told, schema=await self._registry.answer(look))
+        return replace(answer, schema=await self._registry.answer(look))
 
     async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; return the existing version if there is one."""
         request = SchemaToRegister(subject, submitted_in(subject, submitted))
-        told = await _told(self._registry.write(lambda knowledge: register(knowledge, request)))
-        return _version(subject, told.version, told.id, told.schema)
+        registered = await _translated(
+            self._registry.write(lambda knowledge: register(knowledge, request))
+        )
+        return _version(subject, registered.version, registered.id, registered.schema)
 
     async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
         look = partial(lookup.same, name=subject, submitted=submitted_in(subject, submitted))
-        return _version_told(await _told(self._registry.examine(look)))
+        return _version_answer(await _translated(self._registry.examine(look)))
 
     async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
@@ -91,7 +93,7 @@ class RegistrySchemas(AsyncSchemas):
             token=None if version is None else str(version),
             submitted=submitted_in(subject, submitted),
         )
-        return await _told(self._registry.examine(look))
+        return await _translated(self._registry.examine(look))
 
     async def delete(
         self, subject: str, version: int | str | None = None, *, permanent: bool = False
@@ -99,35 +101,39 @@ class RegistrySchemas(AsyncSchemas):
         """Delete a version or all of them; return their numbers."""
         if version is None:
             delete = partial(deletion.delete_subject, name=subject, permanent=permanent)
-            return await _told(self._registry.delete(lambda knowledge: delete(knowledge.state)))
+            return await _translated(
+                self._registry.delete(lambda knowledge: delete(knowledge.state))
+            )
         one = partial(
             deletion.delete_version, name=subject, token=str(version), permanent=permanent
         )
-        return [await _told(self._registry.delete(lambda knowledge: one(knowledge.state)))]
+        return [await _translated(self._registry.delete(lambda knowledge: one(knowledge.state)))]
 
     async def compatibility(self, subject: str = "") -> str:
         """Return the level in effect for a subject, or for the default context."""
-        return await _told(self._registry.list(lambda state: settings.level_of(state, subject)))
+        return await _translated(
+            self._registry.list(lambda state: settings.level_of(state, subject))
+        )
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
         """Set the level for a subject, or for the default context; return it."""
         change = partial(settings.set_config, name=subject, change={"compatibility": level})
-        config = await _told(self._registry.write(lambda knowledge: change(knowledge.state)))
+        config = await _translated(self._registry.write(lambda knowledge: change(knowledge.state)))
         return config.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
         """Return the mode in effect for a subject, or for the default context."""
         look = partial(settings.mode_of, name=subject, default_to_global=True)
-        return await _told(self._registry.list(look))
+        return await _translated(self._registry.list(look))
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
         """Set the mode for a subject, or for the default context; return it."""
         change = partial(settings.set_mode, name=subject, text=mode, force=force)
-        return await _told(self._registry.write(lambda knowledge: change(knowledge.state)))
+        return await _translated(self._registry.write(lambda knowledge: change(knowledge.state)))
 
     async def status(self) -> RegistryStatus:
         """Return how far it has read; it is its own writer."""
-        await _told(self._registry.log.read_to_end())
+        await _translated(self._registry.log.read_to_end())
         state = self._registry.state
         return RegistryStatus(
             "active",
@@ -149,7 +155,7 @@ class LocalSchemas(RegistrySchemas):
         self.values = RegistryValues(self._registry, checker)
 
 
-async def _told(awaited: Awaitable[T]) -> T:
+async def _translated(awaited: Awaitable[T]) -> T:
     """Return what the registry returns, and raise its errors in the form for clients."""
     try:
         return await awaited
@@ -159,9 +165,9 @@ async def _told(awaited: Awaitable[T]) -> T:
         raise SchemaRefused(error_code=error.code, reason=str(error)) from None
 
 
-def _version_told(version: Version) -> SchemaVersion:
-    told = _version(version.subject, version.number, version.id, version.schema)
-    return replace(told, is_deleted=version.is_deleted)
+def _version_answer(version: Version) -> SchemaVersion:
+    answer = _version(version.subject, version.number, version.id, version.schema)
+    return replace(answer, is_deleted=version.is_deleted)
 
 
 def _version(subject: str, number: int, schema_id: int, schema: Schema) -> SchemaVersion:

@@ -48,12 +48,14 @@ def subjects(
 def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
     """Yield names of one context, or of all, with a prefix; in byte order."""
     if prefix.startswith(ALL_CONTEXTS):
-        wanted = prefix.removeprefix(ALL_CONTEXTS)
-        yield from sorted(each for each in names if parse_subject(each).name.startswith(wanted))
+        context_prefix = prefix.removeprefix(ALL_CONTEXTS)
+        yield from sorted(
+            name for name in names if parse_subject(name).name.startswith(context_prefix)
+        )
         return
     start, context = qualified(prefix), context_of(prefix)
     yield from sorted(
-        each for each in names if each.startswith(start) and context_of(each) == context
+        name for name in names if name.startswith(start) and context_of(name) == context
     )
 
 
@@ -64,20 +66,20 @@ def schemas(
 
     With `rule_type`, only those with a rule of that type.
     """
-    found = []
+    selected = []
     for subject in _with_prefix(state.subjects, prefix):
         versions = state.versions(subject, deleted=deleted)
-        found += versions[-1:] if latest_only else versions
-    return [each for each in found if not rule_type or _has_rule(each.schema, rule_type)]
+        selected += versions[-1:] if latest_only else versions
+    return [each for each in selected if not rule_type or _has_rule(each.schema, rule_type)]
 
 
 def aliases(state: State) -> dict[str, list[str]]:
     """Return by subject the names of its aliases, in order."""
-    found: dict[str, list[str]] = {}
+    by_subject: dict[str, list[str]] = {}
     for name, written in sorted(state.configs.items()):
         if written.value.alias:
-            found.setdefault(state.resolved(name), []).append(name)
-    return found
+            by_subject.setdefault(state.resolved(name), []).append(name)
+    return by_subject
 
 
 def _has_rule(schema: Schema, rule_type: str) -> bool:
@@ -91,12 +93,12 @@ def versions(
     """Return the numbers of a subject's versions. Raises `RegistryError` (40401)."""
     all_versions = state.versions(state.resolved(name), deleted=True)
     if deleted_only:
-        found = [each.number for each in all_versions if each.is_deleted]
+        numbers = [version.number for version in all_versions if version.is_deleted]
     else:
-        found = [each.number for each in all_versions if deleted or not each.is_deleted]
-    if not found:
+        numbers = [version.number for version in all_versions if deleted or not version.is_deleted]
+    if not numbers:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
-    return found
+    return numbers
 
 
 def version(state: State, name: str, token: str, *, deleted: bool = False) -> Version:
@@ -106,10 +108,10 @@ def version(state: State, name: str, token: str, *, deleted: bool = False) -> Ve
     shown = state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
-    found = state.latest(subject) if number == LATEST else state.version(subject, number)
-    if found is None or (found.is_deleted and not deleted):
+    matching = state.latest(subject) if number == LATEST else state.version(subject, number)
+    if matching is None or (matching.is_deleted and not deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
-    return found
+    return matching
 
 
 def referrers(state: State, name: str, token: str, *, deleted: bool = False) -> list[Version]:
@@ -126,9 +128,9 @@ def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
     if not uses:
         raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id}")
     subject = state.resolved(hint)
-    for found in uses.values():
-        if found.subject == subject:
-            return found
+    for candidates in uses.values():
+        if candidates.subject == subject:
+            return candidates
     live = (each for each in uses.values() if not each.is_deleted)
     return next(live, next(iter(uses.values())))
 
@@ -138,15 +140,15 @@ def uses_of_id(
 ) -> list[Version]:
     """Return the versions with an id, by subject and number. Raises `RegistryError`."""
     version_of_id(state, schema_id, hint)
-    wanted = state.resolved(hint)
-    is_of_subject = bool(parse_subject(wanted).name)
+    subject = state.resolved(hint)
+    is_of_subject = bool(parse_subject(subject).name)
     uses = state.space(context_of(hint)).uses[schema_id].values()
-    found = [
+    matching = [
         each
         for each in uses
-        if (deleted or not each.is_deleted) and (not is_of_subject or each.subject == wanted)
+        if (deleted or not each.is_deleted) and (not is_of_subject or each.subject == subject)
     ]
-    return sorted(found, key=lambda each: (each.subject, each.number))
+    return sorted(matching, key=lambda each: (each.subject, each.number))
 
 
 def all_uses_of_id(state: State, schema_id: int, hint: str = "") -> Iterable[Version]:
@@ -162,12 +164,12 @@ def max_id(state: State, hint: str = "") -> int:
 def ids_of_guid(state: State, guid: str) -> list[tuple[str, int]]:
     """Return the contexts and ids of a guid. Raises `RegistryError` (40403)."""
     try:
-        found = state.ids_of_guid(uuid.UUID(guid).bytes)
+        ids = state.ids_of_guid(uuid.UUID(guid).bytes)
     except ValueError:
-        found = []
-    if not found:
+        ids = []
+    if not ids:
         raise RegistryError(SCHEMA_NOT_FOUND, which=f" {guid}")
-    return found
+    return ids
 
 
 def version_of_guid(state: State, guid: str) -> Version:
@@ -200,12 +202,12 @@ def same(
     """
     state, subject = knowledge.state, knowledge.state.resolved(name)
     said = contract_of(submitted)
-    told = kept(said)
+    contract = kept(said)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=name)
     schema = schema_of(knowledge, submitted, subject)
-    meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
+    meant = [unnumbered(contract), unnumbered(merged(contract, state.config(subject), None))]
 
     def is_meant(version: Version) -> bool:
         return _is_meant(said, meant, version.schema)
@@ -213,9 +215,9 @@ def same(
     same = versions_of_text(knowledge, schema, shown, is_meant, submitted)
     if not same:
         raise RegistryError(SCHEMA_NOT_FOUND, which="")
-    number = named_number(told)
+    number = named_number(contract)
     for each in same:
-        if each.number == number or (told == NOTHING and contract_of(each.schema) == NOTHING):
+        if each.number == number or (contract == NOTHING and contract_of(each.schema) == NOTHING):
             return each
     return same[0]
 
@@ -239,9 +241,9 @@ def with_properties(state: State, subject_name: str, required: Mapping[str, str]
     versions = state.versions(subject)
     if not versions:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=subject_name)
-    for found in reversed(versions):
-        if all(property_of(found.schema, name) == value for name, value in required.items()):
-            return found
+    for matching in reversed(versions):
+        if all(property_of(matching.schema, name) == value for name, value in required.items()):
+            return matching
     raise RegistryError(SCHEMA_NOT_FOUND, which="")
 
 
@@ -280,11 +282,11 @@ def why_unfit(
     """
     state, subject = knowledge.state, knowledge.state.resolved(name)
     number = None if token is None else parse_version(token)
-    found = None if number is None else state.version(subject, number)
-    if number not in (None, LATEST) and (found is None or found.is_deleted):
+    before = None if number is None else state.version(subject, number)
+    if number not in (None, LATEST) and (before is None or before.is_deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
     contract = merged(contract_of(submitted), state.config(subject), state.latest(subject))
     schema = schema_of(knowledge, submitted, subject, contract, is_new=True)
-    earlier = to_fit(state, subject, schema) if found is None else [found]
+    earlier = to_fit(state, subject, schema) if before is None else [before]
     checked = earlier[:1] if number == LATEST else earlier
     return misfits(knowledge, schema, checked, state.config(subject))

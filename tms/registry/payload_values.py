@@ -93,19 +93,19 @@ class RegistryValues:
                 by_id.setdefault(schema_id_of(raw), []).append((index, raw))
             except Undecodable as error:
                 raise _without_schema(topic, part.name, index, error.reason) from None
-        for schema_id, found in by_id.items():
+        for schema_id, resolved in by_id.items():
             version = await self._version_for_publisher(
-                topic, part.name, schema_id, found[0][0], user
+                topic, part.name, schema_id, resolved[0][0], user
             )
             if topic.check is SchemaCheck.FULL:
-                payloads = tuple(raw[START_BYTES:] for _, raw in found)
+                payloads = tuple(raw[START_BYTES:] for _, raw in resolved)
                 answer = await self._ask(Decodes(await self._source(version), payloads))
                 is_told = reader.reads_whole(self._registry.state, [version])
                 if isinstance(answer, NoSchema):
                     raise _unusable(topic, part.name, answer.reason if is_told else _HIDDEN)
                 if isinstance(answer, Misfit):
                     answer = answer if is_told else Misfit(answer.index, _HIDDEN)
-                    where = {"part": part.name, "index": found[answer.index][0]}
+                    where = {"part": part.name, "index": resolved[answer.index][0]}
                     raise _unfit("payload_unfit", topic, answer, **where, schema_id=schema_id)
 
     async def _version_for_publisher(
@@ -188,37 +188,43 @@ class RegistryValues:
         reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
         payloads = [
-            (index, each.payload) for index, each in enumerate(messages) if not each.is_tombstone
+            (index, message.payload)
+            for index, message in enumerate(messages)
+            if not message.is_tombstone
         ]
-        values = await self._told_part(topic.subject, payloads, reader)
+        values = await self._decoded_part(topic.subject, payloads, reader)
         keys: dict[int, DecodedValue] = {}
         if topic.key_subject is not None:
-            raw = [(index, each.key) for index, each in enumerate(messages) if each.key is not None]
-            keys = await self._told_part(topic.key_subject, raw, reader)
+            raw = [
+                (index, message.key)
+                for index, message in enumerate(messages)
+                if message.key is not None
+            ]
+            keys = await self._decoded_part(topic.key_subject, raw, reader)
         nothing = DecodedValue()
         return [
             _joined(values.get(index, nothing), keys.get(index, nothing))
             for index in range(len(messages))
         ]
 
-    async def _told_part(
+    async def _decoded_part(
         self, subject: str | None, raw: list[tuple[int, bytes]], reader: SchemaReader
     ) -> dict[int, DecodedValue]:
-        told: dict[int, DecodedValue] = {}
+        values: dict[int, DecodedValue] = {}
         by_id: dict[int, list[tuple[int, bytes]]] = {}
         for index, data in raw:
             try:
                 by_id.setdefault(schema_id_of(data), []).append((index, data))
             except Undecodable as error:
-                told[index] = DecodedValue(error=error.reason)
-        for schema_id, found in by_id.items():
-            parts = await self._in_json(subject, schema_id, [data for _, data in found], reader)
-            for (index, _), part in zip(found, parts, strict=True):
+                values[index] = DecodedValue(error=error.reason)
+        for schema_id, resolved in by_id.items():
+            parts = await self._in_json(subject, schema_id, [data for _, data in resolved], reader)
+            for (index, _), part in zip(resolved, parts, strict=True):
                 if isinstance(part, bytes):
-                    told[index] = DecodedValue(part, schema_id=schema_id)
+                    values[index] = DecodedValue(part, schema_id=schema_id)
                 else:
-                    told[index] = DecodedValue(schema_id=schema_id, error=_shown(part))
-        return told
+                    values[index] = DecodedValue(schema_id=schema_id, error=_shown(part))
+        return values
 
     async def _in_json(
         self, subject: str | None, schema_id: int, raw: list[bytes], reader: SchemaReader
@@ -321,8 +327,8 @@ def _shown(misfit: Misfit) -> str:
 
 def _seen(state: State, schema_id: int, reader: SchemaReader, hint: str = "") -> Version:
     """Return a readable version with an id. Raises `RegistryError`, `NotPermitted`."""
-    found = lookup.version_of_id(state, schema_id, hint)
-    return reader.one_of(found, lookup.all_uses_of_id(state, schema_id, hint))
+    version = lookup.version_of_id(state, schema_id, hint)
+    return reader.one_of(version, lookup.all_uses_of_id(state, schema_id, hint))
 
 
 def _live(state: State, schema_id: int, name: str, user: SchemaReader) -> Version:

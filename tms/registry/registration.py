@@ -99,9 +99,9 @@ def _check_numbers(request: SchemaToRegister) -> None:
     """Raise `RegistryError` (42201, 42202) if an id or version is out of range."""
     if request.id is not None and not is_number(request.id):
         raise RegistryError(INVALID_SCHEMA, reason=f"An id is a number from 1 to {NUMBER_MAX}")
-    wanted = request.version
-    if wanted not in (None, 0, NEXT_VERSION) and not is_number(wanted or 0):
-        raise RegistryError(INVALID_VERSION, version=_shown(wanted))
+    number = request.version
+    if number not in (None, 0, NEXT_VERSION) and not is_number(number or 0):
+        raise RegistryError(INVALID_VERSION, version=_shown(number))
 
 
 def _shown(number: int | None) -> str:
@@ -116,11 +116,11 @@ def _schema(knowledge: Knowledge, request: SchemaToRegister, subject: str, mode:
     An imported schema stays as it is; others get metadata and rules of the version before.
     """
     submitted, latest = request.submitted, knowledge.state.latest(subject)
-    told = contract_of(submitted)
+    submitted_contract = contract_of(submitted)
     if mode is Mode.IMPORT:
-        contract = kept(told)
+        contract = kept(submitted_contract)
     else:
-        contract = merged(told, knowledge.state.config(subject), latest)
+        contract = merged(submitted_contract, knowledge.state.config(subject), latest)
     if submitted.text:
         is_new = mode is not Mode.IMPORT
         return schema_of(knowledge, submitted, subject, contract, is_new=is_new)
@@ -137,9 +137,9 @@ def _same_version(
     A request with a text but no metadata and rules means any version of that text. One that also
     names a version means a new one, unless it imports.
     """
-    told = contract_of(request.submitted)
-    says_nothing = told == NOTHING
-    number = named_number(told)
+    submitted_contract = contract_of(request.submitted)
+    says_nothing = submitted_contract == NOTHING
+    number = named_number(submitted_contract)
     is_next = number is not None and number <= 0
     if mode is not Mode.IMPORT and (is_next or (request.names_version and says_nothing)):
         return None

@@ -52,9 +52,9 @@ def schema_of(
     texts = texts_of(knowledge, references)
     answer = knowledge.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
     if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer.reason))
+        raise RegistryError(INVALID_SCHEMA, reason=_refusal_text(submitted, answer.reason))
     if is_new and normalize and answer.problem_if_normalized:
-        reason = _told(submitted, answer.problem_if_normalized)
+        reason = _refusal_text(submitted, answer.problem_if_normalized)
         raise RegistryError(INVALID_SCHEMA, reason=reason)
     return replace(kept, text=answer.normalized if normalize else answer.text)
 
@@ -63,9 +63,12 @@ def _normalizes(state: State, subject: str, submitted: SubmittedSchema) -> bool:
     return submitted.normalize or bool(state.config(subject).normalize)
 
 
-def _told(submitted: SubmittedSchema, reason: str) -> str:
+def _refusal_text(submitted: SubmittedSchema, reason: str) -> str:
     shown = shortened(submitted.text, _CHARS_SHOWN)
-    named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
+    named = ", ".join(
+        f"{reference.name}={reference.subject}/{reference.version}"
+        for reference in submitted.references
+    )
     return (
         f"Invalid schema {shown} with refs [{named}] of type {submitted.kind}, "
         f"details: {shortened(reason, _CHARS_SHOWN)}"
@@ -76,7 +79,8 @@ def submitted_in(subject: str, submitted: SubmittedSchema) -> SubmittedSchema:
     """Return a schema with references resolved in a subject's context, in order."""
     context = context_of(subject)
     references = tuple(
-        replace(each, subject=resolved_in(each.subject, context)) for each in submitted.references
+        replace(reference, subject=resolved_in(reference.subject, context))
+        for reference in submitted.references
     )
     metadata, rules = contract_in_order(submitted.metadata, submitted.rule_set)
     return replace(submitted, references=references, metadata=metadata, rule_set=rules)
@@ -86,15 +90,15 @@ def resolved_references(
     state: State, references: tuple[SchemaReference, ...]
 ) -> tuple[SchemaReference, ...]:
     """Return references with their present versions. Raises `RegistryError` (42201)."""
-    found = []
-    for each in references:
-        version = _live(state, each.subject, each.version)
+    resolved = []
+    for reference in references:
+        version = _live(state, reference.subject, reference.version)
         if version is None:
-            reason = f"no version {each.version} of subject {each.subject!r}"
-            reason = f"Invalid reference {each.name!r}: {reason}"
+            reason = f"no version {reference.version} of subject {reference.subject!r}"
+            reason = f"Invalid reference {reference.name!r}: {reason}"
             raise RegistryError(INVALID_SCHEMA, reason=reason)
-        found.append(SchemaReference(each.name, version.subject, version.number))
-    return tuple(found)
+        resolved.append(SchemaReference(reference.name, version.subject, version.number))
+    return tuple(resolved)
 
 
 def _in_order(reference: SchemaReference) -> tuple[str, int, str]:
@@ -124,20 +128,20 @@ def texts_of(
 class _Walk:
     """A walk along references."""
 
-    known: Knowledge
+    knowledge: Knowledge
     texts: dict[str, str]
     """The texts of resolved references, by name."""
     met: set[tuple[str, int]]
 
     def collect(self, references: tuple[SchemaReference, ...], depth: int) -> None:
         """Collect the texts that references lead to. Raises `RegistryError` (42201)."""
-        limits = self.known.limits
+        limits = self.knowledge.limits
         if references and depth > limits.references_depth_max:
             reason = f"References are nested more than {limits.references_depth_max} levels deep"
             raise RegistryError(INVALID_SCHEMA, reason=reason)
-        for each in references:
-            name, met = each.name, (each.subject, each.version)
-            version = self.known.state.version(*met)
+        for reference in references:
+            name, met = reference.name, (reference.subject, reference.version)
+            version = self.knowledge.state.version(*met)
             if name in self.texts or met in self.met or version is None:
                 continue
             self.met.add(met)
@@ -183,12 +187,13 @@ def versions_of_text(
     state = knowledge.state
     form = _NORMALIZED if _normalizes(state, versions[0].subject, submitted) else _ORDERED
     questions = [InForm(source, form) for _, source in others]
-    asked = InForm(Source(schema.kind, schema.text), form)
-    found = knowledge.findings.answers_to([asked, *questions], TextInForm)
+    text_question = InForm(Source(schema.kind, schema.text), form)
+    answers = knowledge.findings.answers_to([text_question, *questions], TextInForm)
     return [
         version
         for (version, _), question in zip(others, questions, strict=True)
-        if isinstance(found[asked], TextInForm) and found[question] == found[asked]
+        if isinstance(answers[text_question], TextInForm)
+        and answers[question] == answers[text_question]
     ]
 
 

@@ -35,7 +35,7 @@ class TagsToWrite:
     token: str
     """The earlier version: a number, or `latest`."""
     change: TagChange
-    told: Contract
+    contract: Contract
     """Metadata and rules; None for the earlier version's."""
     rules_to_merge: SchemaRuleSet | None = None
     rules_to_remove: tuple[str, ...] = ()
@@ -72,18 +72,18 @@ def _tagged(knowledge: Knowledge, schema: Schema, change: TagChange) -> str:
 
 def write_tags(knowledge: Knowledge, request: TagsToWrite) -> Decided[Registered]:
     """Decide on a new version: an earlier one with other tags. Raises as `register`."""
-    found = lookup.version(knowledge.state, request.subject, request.token)
-    schema, before = found.schema, contract_of(found.schema)
-    rules = before.rule_set if request.told.rule_set is None else request.told.rule_set
+    version = lookup.version(knowledge.state, request.subject, request.token)
+    schema, before = version.schema, contract_of(version.schema)
+    rules = before.rule_set if request.contract.rule_set is None else request.contract.rule_set
     rules = merged_rules(rules, request.rules_to_merge)
     if rules is not None and request.rules_to_remove:
         rules = without_rules(rules, request.rules_to_remove)
-    metadata = before.metadata if request.told.metadata is None else request.told.metadata
+    metadata = before.metadata if request.contract.metadata is None else request.contract.metadata
     text = _tagged(knowledge, schema, request.change)
     submitted = SubmittedSchema(
         text, schema.kind, schema.references, metadata=metadata, rule_set=rules
     )
     registration = SchemaToRegister(
-        found.subject, submitted, version=request.new_version, is_numbered=True
+        version.subject, submitted, version=request.new_version, is_numbered=True
     )
     return register(knowledge, registration)

@@ -64,8 +64,8 @@ class WriterThread:
 
     def put(self, line: bytes) -> None:
         """Accept a line; if there is no room, it is lost."""
-        told = {"name": audit_log.name, "levelno": logging.INFO, "levelname": "INFO"}
-        record = logging.makeLogRecord({**told, "msg": line.decode("ascii").rstrip("\n")})
+        fields = {"name": audit_log.name, "levelno": logging.INFO, "levelname": "INFO"}
+        record = logging.makeLogRecord({**fields, "msg": line.decode("ascii").rstrip("\n")})
         if self._is_closing:
             self._entrance.handleError(record)
         else:
@@ -78,13 +78,13 @@ class WriterThread:
             self._listener.stop()
             self._handler.close()
             return
-        left = 0
+        unwritten = 0
         with contextlib.suppress(Empty):
             while True:
                 self._queue.get_nowait()
-                left += 1
+                unwritten += 1
         self._listener.enqueue_sentinel()
-        self._drops.add(left, f"they could not be written in {CLOSE_S_MAX} s at the end")
+        self._drops.add(unwritten, f"they could not be written in {CLOSE_S_MAX} s at the end")
 
     def _wait_written(self) -> bool:
         done = self._queue.all_tasks_done

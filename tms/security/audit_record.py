@@ -58,12 +58,12 @@ class AuditRecord:
 
         Optional fields are left out if unset.
         """
-        told = {}
+        fields = {}
         for name in _NAMES:  # `asdict` would copy each value deeply.
             value = getattr(self, name)
             if name not in _OF_SOME or value != _OF_SOME[name]:
-                told[name] = shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value
-        return f"{json.dumps(told, separators=(',', ':'))}\n".encode("ascii")
+                fields[name] = shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value
+        return f"{json.dumps(fields, separators=(',', ':'))}\n".encode("ascii")
 
 
-_NAMES: Final = tuple(each.name for each in fields(AuditRecord))
+_NAMES: Final = tuple(field.name for field in fields(AuditRecord))

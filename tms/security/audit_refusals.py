@@ -69,10 +69,10 @@ class Refusals:
             self._timer = None
         self._began_ms = self._clock.steady_ms()
         going_on = {kind: _Seen(seen.last) for kind, seen in self._seen.items() if seen.untold}
-        told = [seen for seen in self._seen.values() if seen.untold]
+        counted = [seen for seen in self._seen.values() if seen.untold]
         self._seen = going_on
         self._of_network = Counter(kind[0] for kind in going_on)
-        for seen in told:
+        for seen in counted:
             self._tell(replace(seen.last, count=seen.untold))
         if going_on:
             self._start_timer()

@@ -55,7 +55,7 @@ def issue_for_server(authority: Signed, hosts: Sequence[str], now: datetime) -> 
     The server also presents it to other servers. Raises `ValueError` if a name is not a valid host
     name.
     """
-    alternatives = x509.SubjectAlternativeName([_host(each) for each in hosts])
+    alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
     return _issue(authority, hosts[0], now, (_FOR_SERVERS, _FOR_CLIENTS), alternatives)
 
 

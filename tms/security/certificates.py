@@ -38,5 +38,5 @@ def first_end(file: str) -> datetime:
 
 
 def _only(names: Iterable[str]) -> str | None:
-    found = list(names)
-    return found[0] if len(found) == 1 and reason_against(found[0]) is None else None
+    present = list(names)
+    return present[0] if len(present) == 1 and reason_against(present[0]) is None else None

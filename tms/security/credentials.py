@@ -69,10 +69,10 @@ def credential_of(header: bytes) -> Credential:
     """
     if len(header) > HEADER_BYTES_MAX:
         raise _invalid(f"Authorization is over {HEADER_BYTES_MAX} bytes")
-    found = _FIELD.fullmatch(header.strip(b" \t"))
-    if found is None:
+    match = _FIELD.fullmatch(header.strip(b" \t"))
+    if match is None:
         raise _invalid("Authorization is `Bearer TOKEN` or `Basic BASE64`")
-    scheme, value = found[1].lower(), found[2]
+    scheme, value = match[1].lower(), match[2]
     if scheme == b"bearer":
         if not _BEARER.fullmatch(value):
             raise _invalid("the token after Bearer has characters that are not allowed")

@@ -44,9 +44,9 @@ def explained(
     """Return whether an identity may do something by a rule book, and why."""
     ruling = book.decide(identity, action, resource, subscription)
     may = f"may {'' if ruling.is_allowed else 'not '}{action}"
-    told = f"{identity.principal} {may} on {resource}"
+    text = f"{identity.principal} {may} on {resource}"
     if book.is_superuser(identity):
-        return Explanation(ruling, f"{told}: it is a superuser.")
+        return Explanation(ruling, f"{text}: it is a superuser.")
     if ruling.rule is not None:
-        return Explanation(ruling, f"{told}, by rule {ruling.rule.id}.")
-    return Explanation(ruling, f"{told}: no rule allows it.")
+        return Explanation(ruling, f"{text}, by rule {ruling.rule.id}.")
+    return Explanation(ruling, f"{text}: no rule allows it.")

@@ -90,8 +90,8 @@ class ForwardKeys:
     async def _bring_up_to_date(self) -> None:
         """Read the keys, and add another before them if that is due."""
         while True:
-            found = await self._store.get(PATH)
-            keys = () if found is None else _decoded(found.value)
+            stored = await self._store.get(PATH)
+            keys = () if stored is None else _decoded(stored.value)
             if keys:
                 self._keys = keys
             now_ms = self._clock.now_ms()
@@ -99,7 +99,7 @@ class ForwardKeys:
                 return
             keys = (_new_key(now_ms), *keys)[:KEPT]
             try:
-                version = NEW if found is None else found.stat.version
+                version = NEW if stored is None else stored.stat.version
                 await self._store.put(PATH, msgspec.json.encode(keys), version)
             except BadVersion:
                 continue  # Another server was faster: use its keys.
@@ -108,7 +108,7 @@ class ForwardKeys:
 
 
 def _is_due(keys: Sequence[_Key], now_ms: int) -> bool:
-    """Whether a newer key is due. A key from the future, made by a wrong clock, stays."""
+    """Whether a newer key is due. A key of a server whose clock is ahead is not replaced early."""
     return not keys or now_ms - keys[0].made_ms >= OLD_MS
 
 

@@ -186,24 +186,24 @@ class Opener:
 
         Raises `NotAuthenticated` (credentials_invalid).
         """
-        found = _HEADER.fullmatch(_text(header))
-        if found is None:
+        match = _HEADER.fullmatch(_text(header))
+        if match is None:
             self._refuse("its form is not valid")
-        secret = self._keys.valid(found["key"])
+        secret = self._keys.valid(match["key"])
         if secret is None:
             self._refuse("its key is unknown")
-        wanted = _signature(secret, found["signed"], method, path, query, self._own_address)
-        if not hmac.compare_digest(wanted, found["sig"]):
+        signature = _signature(secret, match["signed"], method, path, query, self._own_address)
+        if not hmac.compare_digest(signature, match["sig"]):
             self._refuse("its signature is wrong, or for another request or server")
-        if found["target"] not in (None, self.boot):
+        if match["target"] not in (None, self.boot):
             self._refuse("it is for another process of this server, which has ended")
-        ages = [int(found[name]) for name in ("t", "w") if found[name]]
-        self._check_time(ages, is_for_this=found["target"] is not None)
-        reason = self._replays.take(f"{found['sender']};{found['boot']}", int(found["n"]))
+        ages = [int(match[name]) for name in ("t", "w") if match[name]]
+        self._check_time(ages, is_for_this=match["target"] is not None)
+        reason = self._replays.take(f"{match['sender']};{match['boot']}", int(match["n"]))
         if reason is not None:
             self._refuse(reason)
         return Opened(
-            _identity(found["who"], found["groups"]), unquote(found["sender"]), found["body"]
+            _identity(match["who"], match["groups"]), unquote(match["sender"]), match["body"]
         )
 
     def _check_time(self, sealed: Sequence[int], *, is_for_this: bool) -> None:
@@ -234,7 +234,7 @@ def _identity(name: str, groups: str) -> Identity | None:
 
 def _signature(secret: bytes, *parts: str | bytes) -> str:
     mac = hmac.new(secret, digestmod=hashlib.sha256)
-    for part in (each.encode() if isinstance(each, str) else each for each in parts):
+    for part in (part.encode() if isinstance(part, str) else part for part in parts):
         # With its length before it, no part can be mistaken for the end of another.
         mac.update(len(part).to_bytes(8, "big") + part)
     return base64.urlsafe_b64encode(mac.digest()).rstrip(b"=").decode("ascii")

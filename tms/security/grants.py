@@ -50,8 +50,8 @@ class GrantOptions:
 
 def with_id(rule: Rule) -> Rule:
     """Return a rule with an id derived from its content, so adding it twice changes nothing."""
-    told = msgspec.json.encode(replace(rule, id=""), order="deterministic")
-    return replace(rule, id=hashlib.sha256(told).hexdigest()[:_ID_CHARS])
+    encoded = msgspec.json.encode(replace(rule, id=""), order="deterministic")
+    return replace(rule, id=hashlib.sha256(encoded).hexdigest()[:_ID_CHARS])
 
 
 class Grants:
@@ -162,9 +162,9 @@ class Grants:
 
     def token(self, token_id: str) -> KeptToken | None:
         """Return the entry of a token, None if there is none with that id."""
-        given = self._given.get(token_id)
-        if given is not None or self._tokens is None:
-            return given
+        own_token = self._given.get(token_id)
+        if own_token is not None or self._tokens is None:
+            return own_token
         return self._tokens.values.get(token_id)
 
     async def token_now(self, token_id: str) -> KeptToken | None:

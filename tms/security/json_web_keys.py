@@ -68,10 +68,10 @@ def keys_of(data: bytes) -> Sequence[WebKey]:
     if len(data) > BYTES_MAX:
         raise KeysUnreadable(f"over {BYTES_MAX} bytes")
     try:
-        found = json.loads(data)
+        decoded = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise KeysUnreadable("no JSON") from error
-    listed = found.get("keys") if isinstance(found, dict) else None
+    listed = decoded.get("keys") if isinstance(decoded, dict) else None
     if not isinstance(listed, list):
         raise KeysUnreadable('no {"keys": […]}')
     if len(listed) > KEYS_MAX:
@@ -224,8 +224,8 @@ class WebKeys:
     def _failed(self, error: Exception) -> None:
         if not self._is_failing:
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            told = without_credentials(f"{self._source}: {reason}")
-            _log.warning("cannot read keys, so the earlier ones remain valid: %s", told)
+            message = without_credentials(f"{self._source}: {reason}")
+            _log.warning("cannot read keys, so the earlier ones remain valid: %s", message)
         self._is_failing = True
 
 

@@ -182,17 +182,17 @@ class PasswordVerifier:
     async def _verify(self, key: bytes, name: str, password: bytes) -> Verified:
         names = self._names
         # An unknown name is verified by another's hash, so it takes as long.
-        known = names.get(name)
-        verified_by = known or next(iter(names.values()), None)
+        cached = names.get(name)
+        verified_by = cached or next(iter(names.values()), None)
         if verified_by is None:
             _refuse(_WRONG)
         loop = asyncio.get_running_loop()
         is_right = await loop.run_in_executor(self._pool, _is_right, verified_by.hash, password)
-        if known is None or not is_right:
+        if cached is None or not is_right:
             self._right_lately.pop(key, None)
             _refuse(_WRONG)
         ends_ms = self._clock.now_ms() + REMEMBERED_MS
-        verified = Verified(known.identity, ends_ms, Scheme.BASIC)
+        verified = Verified(cached.identity, ends_ms, Scheme.BASIC)
         if names is self._names:
             self._remembered[key] = verified
             self._right_lately[key] = None

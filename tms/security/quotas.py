@@ -146,7 +146,7 @@ class PrincipalUse:
         """Whether only its open uses need to be remembered."""
         now_ms = self._clock.steady_ms()
         rates = (self._requests, self._publish_messages, self._publish_bytes, self._topics)
-        return all(each is None or each.is_paid(now_ms) for each in rates)
+        return all(rate is None or rate.is_paid(now_ms) for rate in rates)
 
 
 class Quotas:

@@ -96,8 +96,8 @@ class _Deciding:
 
     def of(self, name: str) -> tuple[Rule, ...]:
         """Return the rules for a name, without those for all names."""
-        found = self._of_literals.get(name)
-        return self._by_prefix(name) if found is None else found
+        rules = self._of_literals.get(name)
+        return self._by_prefix(name) if rules is None else rules
 
     def _by_prefix(self, name: str) -> tuple[Rule, ...]:
         at = self._patterns.longest(name)
@@ -205,10 +205,10 @@ class _RulesOfOne:
 
 
 def _by_field(rules: Iterable[Rule], field: str) -> dict[str, list[Rule]]:
-    found: dict[str, list[Rule]] = {}
+    by_field: dict[str, list[Rule]] = {}
     for rule in rules:
-        found.setdefault(getattr(rule, field), []).append(rule)
-    return found
+        by_field.setdefault(getattr(rule, field), []).append(rule)
+    return by_field
 
 
 def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:
@@ -234,9 +234,9 @@ class RuleBook:
     def replace_rules_of(self, changed: Mapping[str, Iterable[Rule]]) -> None:
         """Replace the rules of some names."""
         for who, rules in changed.items():
-            found = sorted(rules, key=_by_id)
-            if found:
-                self._by_name[who] = _RulesOfOne(found)
+            ordered = sorted(rules, key=_by_id)
+            if ordered:
+                self._by_name[who] = _RulesOfOne(ordered)
             else:
                 self._by_name.pop(who, None)
 
@@ -254,9 +254,9 @@ class RuleBook:
         """Return whether an identity may do an action to a resource."""
         if self.is_superuser(identity):
             return Ruling(is_allowed=True, rule=None, is_visible=True)
-        known = [self._by_name[name] for name in identity.names if name in self._by_name]
-        plain = [rule for rules in known for rule in rules.about(resource)]
-        limited = [each for rules in known for each in rules.limited(resource)]
+        books = [self._by_name[name] for name in identity.names if name in self._by_name]
+        plain = [rule for rules in books for rule in rules.about(resource)]
+        limited = [each for rules in books for each in rules.limited(resource)]
         if subscription == SOME:
             of_it = [*plain, *_of_some_subscription(limited)]
         elif subscription is None or not limited:
@@ -287,9 +287,9 @@ class RuleBook:
 
 def _decisive(rules: Iterable[Rule], action: Action) -> Rule | None:
     """Return the deciding rule: one that denies, or else one that allows."""
-    found = [rule for rule in rules if action in rule.actions]
-    denying = [rule for rule in found if rule.effect is Effect.DENY]
-    return min(denying or found, default=None, key=_by_id)
+    matching = [rule for rule in rules if action in rule.actions]
+    denying = [rule for rule in matching if rule.effect is Effect.DENY]
+    return min(denying or matching, default=None, key=_by_id)
 
 
 def _of_some_subscription(limited: Iterable[_Limited]) -> list[Rule]:

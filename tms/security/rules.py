@@ -51,7 +51,7 @@ class Identity:
         """The names whose rules may apply to it."""
         if self.principal == ANONYMOUS:
             return (ANONYMOUS,)
-        return (self.principal, *(f"{GROUP}{each}" for each in sorted(self.groups)), EVERYBODY)
+        return (self.principal, *(f"{GROUP}{group}" for group in sorted(self.groups)), EVERYBODY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +77,12 @@ class Rule:
             raise _wrong(self, who=self.who, expected="a principal, group:NAME or *")
         may_be = ACTIONS_OF[self.kind]
         if not self.actions or not self.actions <= may_be:
-            told = ", ".join(sorted(self.actions - may_be)) or "none"
-            raise _wrong(self, actions=told, expected=f"some of {', '.join(sorted(may_be))}")
+            wrong_names = ", ".join(sorted(self.actions - may_be)) or "none"
+            raise _wrong(self, actions=wrong_names, expected=f"some of {', '.join(sorted(may_be))}")
         patterns = {"namespace": self.namespace, "name": self.name}
-        wanted = {Kind.TOPIC: {"namespace", "name"}, Kind.SUBJECT: {"name"}, Kind.SERVER: set()}
+        fields = {Kind.TOPIC: {"namespace", "name"}, Kind.SUBJECT: {"name"}, Kind.SERVER: set()}
         for field, pattern in patterns.items():
-            if bool(pattern) != (field in wanted[self.kind]):
+            if bool(pattern) != (field in fields[self.kind]):
                 raise _wrong(self, field=field, expected=f"a field of a rule on a {self.kind}")
         for pattern in (self.namespace, self.name, self.subscription):
             if "*" in pattern[:-1]:
@@ -99,14 +99,14 @@ class Rule:
     def __str__(self) -> str:
         """Return it as one line."""
         on = {Kind.TOPIC: f"{self.namespace}:{self.name}", Kind.SUBJECT: f"subject {self.name}"}
-        told = f"{self.effect} {self.who} {','.join(sorted(self.actions))} on "
-        told += on.get(self.kind, "the server")
-        return told if self.subscription == ANY else f"{told}, subscription {self.subscription}"
+        text = f"{self.effect} {self.who} {','.join(sorted(self.actions))} on "
+        text += on.get(self.kind, "the server")
+        return text if self.subscription == ANY else f"{text}, subscription {self.subscription}"
 
 
 def _wrong(rule: Rule, **detail: object) -> InvalidRule:
-    told = ", ".join(f"{name}={value}" for name, value in detail.items())
-    return InvalidRule(f"rule {rule.id}: {told}")
+    text = ", ".join(f"{name}={value}" for name, value in detail.items())
+    return InvalidRule(f"rule {rule.id}: {text}")
 
 
 def is_topic_of_service(resource: Resource) -> bool:

@@ -63,8 +63,8 @@ class Session:
         token = self.token
         if token is None or now_ms >= self.ends_ms:
             return now_ms >= self.ends_ms
-        found = grants.token(token.id)
-        return found is not token and found != token
+        current = grants.token(token.id)
+        return current is not token and current != token
 
 
 def key_of(header: bytes) -> bytes:
@@ -111,9 +111,9 @@ class Sessions:
         """
         credential = credential_of(header)
         spelled = header_of(credential)
-        known = self.cached(spelled)
-        if known is not None:
-            return known
+        cached = self.cached(spelled)
+        if cached is not None:
+            return cached
         key = key_of(spelled)
         self._drop(key)
         if credential.scheme is Scheme.TOKEN:
@@ -158,14 +158,14 @@ class Sessions:
             return await self._passwords(credential.value, address)
         if credential.scheme is Scheme.JWT and self._web_tokens is not None:
             return await self._web_tokens(credential.value)
-        told = "passwords" if credential.scheme is Scheme.BASIC else "JSON Web Tokens"
-        raise _invalid(f"this server does not take {told}")
+        kind = "passwords" if credential.scheme is Scheme.BASIC else "JSON Web Tokens"
+        raise _invalid(f"this server does not take {kind}")
 
     def of_certificate(self, principal: str) -> Session:
         """Return the session of a client certificate's principal. Raises `NotAuthenticated`."""
-        known = self._by_certificate.get(principal)
-        if known is not None:
-            return known
+        cached = self._by_certificate.get(principal)
+        if cached is not None:
+            return cached
         if len(self._by_certificate) >= SESSIONS_MAX:
             del self._by_certificate[next(iter(self._by_certificate))]
         session = Session(checked_identity(principal), Scheme.CERTIFICATE)

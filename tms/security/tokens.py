@@ -51,8 +51,8 @@ def entry_of_setting(text: str) -> KeptToken:
 
 def token_id_of(token: str) -> str | None:
     """Return the id of a token, None if it does not have the form of one."""
-    found = _TOKEN.fullmatch(token)
-    return None if found is None else found[1]
+    match = _TOKEN.fullmatch(token)
+    return None if match is None else match[1]
 
 
 def is_token(token: str, entry: KeptToken | None, now_ms: int) -> bool:
@@ -60,11 +60,11 @@ def is_token(token: str, entry: KeptToken | None, now_ms: int) -> bool:
 
     It takes as long without an entry.
     """
-    found = _TOKEN.fullmatch(token)
-    secret = "" if found is None else found[2]
-    wanted = _NEVER_MATCHES if entry is None else entry.sha256
-    is_same = hmac.compare_digest(_hashed(secret), wanted)
-    if entry is None or found is None or found[1] != entry.id or not is_same:
+    match = _TOKEN.fullmatch(token)
+    secret = "" if match is None else match[2]
+    digest = _NEVER_MATCHES if entry is None else entry.sha256
+    is_same = hmac.compare_digest(_hashed(secret), digest)
+    if entry is None or match is None or match[1] != entry.id or not is_same:
         return False
     return entry.expires_ms is None or now_ms < entry.expires_ms
 

@@ -23,7 +23,7 @@ class WatchedFile:
 
     def _state(self) -> tuple[int, int, int] | None:
         try:
-            found = Path(self.path).stat()
+            stat = Path(self.path).stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return stat.st_mtime_ns, stat.st_ino, stat.st_size

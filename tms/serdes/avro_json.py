@@ -119,7 +119,7 @@ class AvroJson:
         value = self._value(inner, chosen, field)
         others = [each for each in schema if each is not chosen]
         is_known_by_name = isinstance(chosen, str) or chosen["type"] in RECORDS
-        if is_known_by_name and any(_fits(value, self._described(each)) for each in others):
+        if is_known_by_name and any(_fits(value, self._described(other)) for other in others):
             return (name, value)
         return value
 
@@ -196,9 +196,9 @@ class AvroJson:
                     cached[place] = self._json(value, branch, field, cached)
                 except Undecodable as error:
                     cached[place] = error
-            told = cached[place]
-            if not isinstance(told, Undecodable):
-                return None if value is None else {self._name(branch): told}
+            converted = cached[place]
+            if not isinstance(converted, Undecodable):
+                return None if value is None else {self._name(branch): converted}
         raise Undecodable(f"{shown_value(value)} does not have a type of its union", field)
 
 
@@ -238,9 +238,9 @@ def _is_whole(value: Any, bits: int) -> bool:
 
 def _looks_like_record(value: Any, described: Any) -> bool:
     fields = described["fields"]
-    if not isinstance(value, Mapping) or set(value) - {each["name"] for each in fields}:
+    if not isinstance(value, Mapping) or set(value) - {field["name"] for field in fields}:
         return False
-    return all(each["name"] in value or "default" in each for each in fields)
+    return all(field["name"] in value or "default" in field for field in fields)
 
 
 _FITS: Mapping[str, Callable[[Any, Any], bool]] = {

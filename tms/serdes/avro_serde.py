@@ -147,13 +147,13 @@ class AvroSerde(Serde):
     def from_json(self, text: bytes) -> Any:
         """Return the value of Avro's JSON encoding. Raises `Unencodable`."""
         try:
-            given = json.loads(text)
+            decoded = json.loads(text)
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
         except ValueError as error:
             raise Unencodable(f"it is not valid JSON: {error}") from None
         try:
-            return self.json_form.value(given)
+            return self.json_form.value(decoded)
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
 

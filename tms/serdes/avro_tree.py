@@ -4,7 +4,7 @@ Avro's names depend on their context. They are resolved once, here, as in Avro's
 other code works on a schema's *tree* and needs no namespaces. In a tree
 
     a union is a list, and a primitive type without attributes is its name
-    a type that was defined before, here or in a known type, is its full name
+    a type that was defined before, here or in a referenced type, is its full name
     anything else is an object with its original attributes
 
 A type's name is its last part, of Latin letters, digits and `_`. The namespace is any text.
@@ -90,21 +90,21 @@ def split(full: str) -> tuple[str, str]:
     return namespace, last
 
 
-def tree_of(schema: Json, known: Collection[str] = ()) -> AvroTree:
+def tree_of(schema: Json, referenced: Collection[str] = ()) -> AvroTree:
     """Return the tree of a schema, as `loaded` returned it.
 
-    `known` are the full names of further types that it may refer to. Raises `WrongSchema`, and
+    `referenced` are the full names of further types that it may refer to. Raises `WrongSchema`, and
     `RecursionError` if it is nested too deeply.
     """
-    builder = _Builder(known)
+    builder = _Builder(referenced)
     top = builder.tree(schema, "")
     return AvroTree(top, builder.types)
 
 
 class _Builder:
-    def __init__(self, known: Collection[str]) -> None:
+    def __init__(self, referenced: Collection[str]) -> None:
         self.types: dict[str, dict[str, Json]] = {}
-        self._known = known
+        self._referenced = referenced
 
     def tree(self, schema: Json, namespace: str) -> Json:
         if isinstance(schema, list):
@@ -135,20 +135,20 @@ class _Builder:
             return name
         # Java also looks for a name without a namespace.
         for full in (full_name(name, namespace), split(name)[1]):
-            if full in self.types or full in self._known:
+            if full in self.types or full in self._referenced:
                 return full
         raise WrongSchema(f'The type "{name}" is not defined')
 
     def _definition(self, schema: Mapping[str, Json], kind: str, namespace: str) -> dict[str, Json]:
-        name, given = schema.get("name"), schema.get("namespace", namespace)
-        if not isinstance(name, str) or not isinstance(given, str):
+        name, names = schema.get("name"), schema.get("namespace", namespace)
+        if not isinstance(name, str) or not isinstance(names, str):
             raise WrongSchema(f"The name and the namespace of {kind} must be texts")
-        full = full_name(name, given)
+        full = full_name(name, names)
         own, last = split(full)
         _check_name(last)
         if full in PRIMITIVES:
             raise WrongSchema(f"{full} is the name of a primitive type")
-        if full in self.types or full in self._known:
+        if full in self.types or full in self._referenced:
             raise WrongSchema(f'The type "{full}" is defined twice')
         made = self.types[full] = {
             attribute: value for attribute, value in schema.items() if attribute != "namespace"
@@ -156,7 +156,7 @@ class _Builder:
         made["name"] = full
         if "aliases" in made:
             aliases = _texts(made["aliases"], "aliases")
-            made["aliases"] = list(dict.fromkeys(full_name(each, own) for each in aliases))
+            made["aliases"] = list(dict.fromkeys(full_name(alias, own) for alias in aliases))
         if kind in RECORDS:
             fields = schema.get("fields")
             if not isinstance(fields, list):

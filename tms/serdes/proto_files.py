@@ -28,14 +28,14 @@ async def _references(
     schemas: AsyncSchemas, file: FileDescriptor, *, register: bool
 ) -> tuple[SchemaReference, ...]:
     put = schemas.register if register else schemas.find
-    found = []
-    for each in file.dependencies:
-        if each.name in STANDARD_FILES:
+    imported = []
+    for dependency in file.dependencies:
+        if dependency.name in STANDARD_FILES:
             continue
-        references = await _references(schemas, each, register=register)
-        version = await put(each.name, _text(each), PROTOBUF, references)
-        found.append(SchemaReference(each.name, each.name, version.version))
-    return tuple(found)
+        references = await _references(schemas, dependency, register=register)
+        version = await put(dependency.name, _text(dependency), PROTOBUF, references)
+        imported.append(SchemaReference(dependency.name, dependency.name, version.version))
+    return tuple(imported)
 
 
 def _text(file: FileDescriptor) -> str:

@@ -177,8 +177,8 @@ def _messages(file: FileDescriptor) -> Iterator[tuple[Path, Descriptor]]:
 
 def _with_nested(path: Path, message: Descriptor) -> Iterator[tuple[Path, Descriptor]]:
     yield path, message
-    for index, each in enumerate(message.nested_types):
-        yield from _with_nested((*path, index), each)
+    for index, nested_type in enumerate(message.nested_types):
+        yield from _with_nested((*path, index), nested_type)
 
 
 def _missing(message: Any) -> str:

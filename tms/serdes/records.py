@@ -69,11 +69,11 @@ class Records:
 
     async def topic(self, topic_id: TopicId) -> TopicSchemas:
         """Return a topic's properties about schemas. Raises `TopicNotFound`."""
-        known = self._topics.get(topic_id)
-        if known is None:
+        cached = self._topics.get(topic_id)
+        if cached is None:
             topic = await self._services.messaging.topic(topic_id)
-            known = self._topics[topic_id] = schemas_of(topic_id, topic.properties)
-        return known
+            cached = self._topics[topic_id] = schemas_of(topic_id, topic.properties)
+        return cached
 
     # Encoding.
 
@@ -92,8 +92,10 @@ class Records:
         if how.schema is not None:
             encode = (await self.encoder(topic_id, how.schema, register=how.register)).encode
         if how.key_schema is not None:
-            found = await self.encoder(topic_id, how.key_schema, is_key=True, register=how.register)
-            key_encode = found.encode
+            encoder = await self.encoder(
+                topic_id, how.key_schema, is_key=True, register=how.register
+            )
+            key_encode = encoder.encode
         bodies: list[tuple[bytes, bool]] = []
         for index, value in enumerate(values):
             if index % _VALUES_A_STEP == _VALUES_A_STEP - 1:
@@ -123,16 +125,16 @@ class Records:
         # A version may have metadata, which is not hashable.
         named = (schema.subject, schema.id) if isinstance(schema, SchemaVersion) else schema
         key = topic_id, named, is_key, register
-        known = self._encoders.get(key)
-        if known is None:
+        cached = self._encoders.get(key)
+        if cached is None:
             try:
-                known = await self._encoder(topic_id, schema, is_key=is_key, register=register)
+                cached = await self._encoder(topic_id, schema, is_key=is_key, register=register)
             except UnusableSchema as error:
                 raise PayloadRefused(
                     "schema_unusable", topic=str(topic_id), reason=str(error)
                 ) from None
-            self._encoders[key] = known
-        return known
+            self._encoders[key] = cached
+        return cached
 
     async def _encoder(
         self, topic_id: TopicId, schema: GivenSchema, *, is_key: bool, register: bool
@@ -144,11 +146,11 @@ class Records:
         elif schema == LATEST:
             version, message = await self._schemas.version(_subject(name_subject, "")), ""
         else:
-            given = await self._given(schema, register=register)
-            record_name = await self._record_name(given, topic) if topic.is_by_record else ""
-            subject, message = _subject(name_subject, record_name), given.message
+            encoding = await self._given(schema, register=register)
+            record_name = await self._record_name(encoding, topic) if topic.is_by_record else ""
+            subject, message = _subject(name_subject, record_name), encoding.message
             put = self._schemas.register if register else self._schemas.find
-            version = await put(subject, given.text, given.schema_type, given.references)
+            version = await put(subject, encoding.text, encoding.schema_type, encoding.references)
         serde = await self._serdes.of_version(version)
         return Encoder(version.id, serde.with_message(message) if message else serde)
 
@@ -198,10 +200,10 @@ class Records:
             version = await self._schemas.version(_subject(topic.value_subject, ""))
             serde = await self._serdes.of_version(version)
         else:
-            given = await self._given(schema, register=False)
-            if given.references:
+            decoding = await self._given(schema, register=False)
+            if decoding.references:
                 raise UnusableSchema("a reader's schema that refers to others is given by its id")
-            serde = compiled(SchemaSource(given.schema_type, given.text))
+            serde = compiled(SchemaSource(decoding.schema_type, decoding.text))
         if not serde.has_readers:
             raise UnusableSchema("a reader's schema is Avro's")
         return serde
@@ -269,13 +271,13 @@ class Decoder:
         return serde.to_json(value) if self._how.as_json else value
 
     async def _serde(self, schema_id: int) -> Serde:
-        known = self._read_as.get(schema_id)
-        if known is None:
-            known = await self._serdes.of_id(schema_id, self._topic.subject or "")
-            if self._reader is not None and self._reader.kind == known.kind:
-                known = known.read_as(self._reader)
-            self._read_as[schema_id] = known
-        return known
+        cached = self._read_as.get(schema_id)
+        if cached is None:
+            cached = await self._serdes.of_id(schema_id, self._topic.subject or "")
+            if self._reader is not None and self._reader.kind == cached.kind:
+                cached = cached.read_as(self._reader)
+            self._read_as[schema_id] = cached
+        return cached
 
 
 def _subject(name_subject: Any, record_name: str) -> str:

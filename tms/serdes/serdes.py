@@ -34,20 +34,20 @@ class Serdes:
 
         Raises `UnusableSchema`, and as `AsyncSchemas.schema`.
         """
-        known = self.cached(schema_id, subject)
-        if known is not None:
-            return known
+        cached = self.cached(schema_id, subject)
+        if cached is not None:
+            return cached
         version = await self._schemas().schema(schema_id, subject)
         return await self.of_version(version, subject)
 
     async def of_version(self, version: SchemaVersion, subject: str = "") -> Serde:
         """Return the serde of a version. Raises as `of_id`."""
         subject = subject or version.subject
-        known = self.cached(version.id, subject)
-        if known is None:
-            known = compiled(await self.source_of(version, subject))
-            self._by_id[_context(subject), version.id] = known
-        return known
+        cached = self.cached(version.id, subject)
+        if cached is None:
+            cached = compiled(await self.source_of(version, subject))
+            self._by_id[_context(subject), version.id] = cached
+        return cached
 
     async def source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
         """Return a version with everything it refers to. Raises as `AsyncSchemas.schema`."""
@@ -64,16 +64,16 @@ class Serdes:
         self, references: tuple[SchemaReference, ...], form: str, sources: dict[str, str]
     ) -> None:
         """Collect everything that references lead to, each after what it needs."""
-        for each in references:
-            if each.name in sources:
+        for reference in references:
+            if reference.name in sources:
                 continue
             if len(sources) >= _REFERENCES_MAX:
                 raise UnusableSchema(f"it needs more than {_REFERENCES_MAX} others")
             version = await self._schemas().version(
-                each.subject, each.version, deleted=True, form=form
+                reference.subject, reference.version, deleted=True, form=form
             )
             await self._collect(version.references, form, sources)
-            sources.setdefault(each.name, version.schema)
+            sources.setdefault(reference.name, version.schema)
 
 
 def _context(subject: str) -> str:

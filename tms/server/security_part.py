@@ -176,7 +176,9 @@ def read_security(settings: Settings, clock: Clock) -> SecurityFiles | None:
     """
     if settings.auth == "off":
         return None
-    tokens = [each.strip() for each in settings.auth_tokens.split(",") if each.strip()]
+    tokens = [
+        auth_token.strip() for auth_token in settings.auth_tokens.split(",") if auth_token.strip()
+    ]
     options = GrantOptions(
         superusers=settings.superuser_names,
         tokens=tuple(map(entry_of_setting, tokens)),

@@ -95,7 +95,7 @@ class SecuritySettings(LimitSettings):
     @field_validator("auth_tokens")
     @classmethod
     def _check_tokens(cls, tokens: str) -> str:
-        if any(not _TOKEN.fullmatch(each.strip()) for each in tokens.split(",") if each.strip()):
+        if any(not _TOKEN.fullmatch(token.strip()) for token in tokens.split(",") if token.strip()):
             raise ValueError("give ID:SHA256:PRINCIPAL, as `tms auth init` writes it")
         return tokens
 
@@ -156,7 +156,9 @@ class SecuritySettings(LimitSettings):
     @property
     def superuser_names(self) -> frozenset[str]:
         """The principals who may do everything."""
-        return frozenset(each.strip() for each in self.superusers.split(",") if each.strip())
+        return frozenset(
+            superuser.strip() for superuser in self.superusers.split(",") if superuser.strip()
+        )
 
     @property
     def scheme(self) -> str:

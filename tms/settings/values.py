@@ -260,7 +260,9 @@ _PREFIXES: dict[type[Any], str] = {
 
 def _settings_of(kind: type[Any]) -> dict[str, LimitField[Any]]:
     """Return the fields of one kind of limits that users may set, by the setting's name."""
-    return {_PREFIXES[kind] + each.name: each for each in fields(kind) if SETTING in each.metadata}
+    return {
+        _PREFIXES[kind] + field.name: field for field in fields(kind) if SETTING in field.metadata
+    }
 
 
 def _made(limit: LimitField[Any]) -> tuple[Any, Any]:

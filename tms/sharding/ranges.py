@@ -30,7 +30,7 @@ class ShardedRanges:
             await self._listed[shard].ranges(topics, isolation)
             for shard, topics in (by_shard or {0: []}).items()
         ]
-        ranges = {topic_id: each for part in parts for topic_id, each in part.topics.items()}
+        ranges = {topic_id: topic for part in parts for topic_id, topic in part.topics.items()}
         return TopicRanges(
             {topic_id: ranges[topic_id] for topic_id in topic_ids},
             min(part.time_ms for part in parts),

@@ -38,9 +38,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     for field in schema.fields:
         if field.name not in TYPES:
             refuse("schema", f"there are the columns {', '.join(TYPES)}", field.name)
-        wanted = _SPARK_TYPES[TYPES[field.name]]
-        if field.dataType != wanted:
-            refuse("schema", f"{field.name} is {wanted.simpleString()}", field.simpleString())
+        expected = _SPARK_TYPES[TYPES[field.name]]
+        if field.dataType != expected:
+            refuse("schema", f"{field.name} is {expected.simpleString()}", field.simpleString())
     return pa.schema(
         [pa.field(field.name, TYPES[field.name], nullable=field.nullable) for field in schema]
     )
@@ -48,7 +48,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def typed_schema(columns: Mapping[str, pa.DataType]) -> StructType:
     """Return Spark's schema of typed columns."""
-    return StructType([StructField(name, from_arrow_type(each)) for name, each in columns.items()])
+    return StructType(
+        [StructField(name, from_arrow_type(column)) for name, column in columns.items()]
+    )
 
 
 def of_topics(schema: StructType, column: str, topics: str) -> StructType:
@@ -69,7 +71,7 @@ def typed_arrow_schema(schema: StructType, columns: Mapping[str, pa.DataType]) -
     for field in schema.fields:
         if field.name not in columns:
             refuse("schema", f"there are the columns {', '.join(columns)}", field.name)
-        wanted = from_arrow_type(columns[field.name]).simpleString()
-        if field.dataType.simpleString() != wanted:
-            refuse("schema", f"{field.name} is {wanted}", field.simpleString())
+        expected = from_arrow_type(columns[field.name]).simpleString()
+        if field.dataType.simpleString() != expected:
+            refuse("schema", f"{field.name} is {expected}", field.simpleString())
     return to_arrow_schema(schema, timezone="UTC")

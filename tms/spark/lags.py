@@ -42,7 +42,7 @@ def lag(end_offset: str, options: Mapping[str, str]) -> dict[str, StreamLag]:
             for topic, standing in standings.items()
             if standing is not None
         }
-        found = dict.fromkeys(ends, StreamLag(0, 0.0, is_at_least=False))
+        lags = dict.fromkeys(ends, StreamLag(0, 0.0, is_at_least=False))
         ranges = plan({topic: begin[topic] for topic in ends}, ends, standings).ranges
         firsts = server.first(ranges, reading.isolation, 1)
         all_of = server.first(ranges, reading.isolation, COUNTED_MAX)
@@ -51,5 +51,5 @@ def lag(end_offset: str, options: Mapping[str, str]) -> dict[str, StreamLag]:
                 continue
             age_ms = time_ms - published_ms(first.end)
             is_at_least = counted.messages >= COUNTED_MAX
-            found[one.topic] = StreamLag(counted.messages, max(0, age_ms) / 1000, is_at_least)
-        return found
+            lags[one.topic] = StreamLag(counted.messages, max(0, age_ms) / 1000, is_at_least)
+        return lags

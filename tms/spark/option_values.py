@@ -28,8 +28,8 @@ def refuse(option: str, reason: str, value: str | None = None) -> NoReturn:
 def closest(name: str, names: Iterable[str]) -> str | None:
     """Return the name in `names` that was probably meant, None if none is similar."""
     by_lower = {option.lower(): option for option in names}
-    found = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    return by_lower[found[0]] if found else None
+    matches = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[matches[0]] if matches else None
 
 
 def flag(option: str, text: str) -> bool:
@@ -59,10 +59,10 @@ def seconds(option: str, text: str) -> float:
 
 def delay(option: str, text: str) -> float:
     """Return the seconds in a number, or in one with the unit ms, s, m, h or d, as in `15m`."""
-    found = _DELAY.fullmatch(text)
-    if found is None:
+    match = _DELAY.fullmatch(text)
+    if match is None:
         refuse(option, "seconds, or a number with ms, s, m, h or d, is expected", text)
-    return float(found[1]) * _UNITS_S[found[2] or "s"]
+    return float(match[1]) * _UNITS_S[match[2] or "s"]
 
 
 def time_ms(option: str, text: str) -> int:
@@ -145,7 +145,7 @@ class GivenOptions:
 
     def one_of(self, *options: str) -> str | None:
         """Return the one of `options` that is present, None without any; refuse several."""
-        given = [option for option in options if self.has(option)]
-        if len(given) > 1:
-            refuse(" and ".join(given), "they contradict each other: give one of them")
-        return given[0] if given else None
+        named = [option for option in options if self.has(option)]
+        if len(named) > 1:
+            refuse(" and ".join(named), "they contradict each other: give one of them")
+        return named[0] if named else None

@@ -84,28 +84,28 @@ TRANSACTION_TIMEOUT_S = 3600
 
 def batch_read(options: Mapping[str, str]) -> ReadOptions:
     """Parse the options of `spark.read`. Raises `InvalidRequest`."""
-    given = _checked(options, _READ, "reading")
+    values = _checked(options, _READ, "reading")
     for option in _PER_TRIGGER:
-        if given.has(option):
+        if values.has(option):
             refuse(option, "it is for streams: use readStream")
-    starting = _bounds(given, _STARTING, Edge.EARLIEST)
-    ending = _bounds(given, _ENDING, Edge.LATEST)
+    starting = _bounds(values, _STARTING, Edge.EARLIEST)
+    ending = _bounds(values, _ENDING, Edge.LATEST)
     _refuse_edge(
         starting, Edge.LATEST, "startingOffsets", "a batch that begins at the end is empty"
     )
     _refuse_edge(ending, Edge.EARLIEST, "endingOffsets", "a batch that ends at the start is empty")
-    return _read(given, starting, ending)
+    return _read(values, starting, ending)
 
 
 def stream_read(options: Mapping[str, str]) -> ReadOptions:
     """Parse the options of `spark.readStream`. Raises `InvalidRequest`."""
-    given = _checked(options, _READ, "reading")
+    values = _checked(options, _READ, "reading")
     for option in _ENDING:
-        if given.has(option):
+        if values.has(option):
             refuse(option, "it is for batches: a stream has no end")
-    if given.text("pushdown") == "true":
+    if values.text("pushdown") == "true":
         refuse("pushdown", "Spark pushes filters down for batches only: use spark.read")
-    return _read(given, _bounds(given, _STARTING, Edge.LATEST), RangeBounds(Edge.LATEST, {}))
+    return _read(values, _bounds(values, _STARTING, Edge.LATEST), RangeBounds(Edge.LATEST, {}))
 
 
 def batch_write(options: Mapping[str, str]) -> WriteOptions:
@@ -115,10 +115,10 @@ def batch_write(options: Mapping[str, str]) -> WriteOptions:
 
 def stream_write(options: Mapping[str, str]) -> WriteOptions:
     """Parse the options of `df.writeStream`. Raises `InvalidRequest`."""
-    given = _checked(options, _WRITE, "writing")
-    if given.has("txnVersion"):
+    values = _checked(options, _WRITE, "writing")
+    if values.has("txnVersion"):
         refuse("txnVersion", "it is for batches: a stream uses the number of its batch")
-    return _written(given)
+    return _written(values)
 
 
 def any_read(options: Mapping[str, str]) -> ReadOptions:
@@ -126,36 +126,36 @@ def any_read(options: Mapping[str, str]) -> ReadOptions:
 
     For Spark's calls before it says which of the two it is. Raises `InvalidRequest`.
     """
-    given = _checked(options, _READ, "reading")
-    bounds = _bounds(given, _STARTING, Edge.EARLIEST), _bounds(given, _ENDING, Edge.LATEST)
-    return _read(given, *bounds)
+    values = _checked(options, _READ, "reading")
+    bounds = _bounds(values, _STARTING, Edge.EARLIEST), _bounds(values, _ENDING, Edge.LATEST)
+    return _read(values, *bounds)
 
 
 def _checked(options: Mapping[str, str], names: Iterable[str], use: str) -> GivenOptions:
-    given = GivenOptions(options)
-    if any(name == "owner" or name.startswith("option.") for name in given.names()):
+    values = GivenOptions(options)
+    if any(name == "owner" or name.startswith("option.") for name in values.names()):
         refuse("CREATE TABLE", _OF_TABLES)  # Spark uses this name for a table's properties.
     allowed = (*_CONNECTION, *names)
-    known = {option.lower(): option for option in OPTIONS}
-    for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
-        if name in known:
-            refuse(known[name], f"it is not for {use}")
+    spellings = {option.lower(): option for option in OPTIONS}
+    for name in sorted(values.names() - _OF_SPARK - {option.lower() for option in allowed}):
+        if name in spellings:
+            refuse(spellings[name], f"it is not for {use}")
         meant = closest(name, allowed)
         hint = f"did you mean {meant}?" if meant else f"there are {', '.join(allowed)}"
         refuse(name, f"there is no such option; {hint}")
-    return given
+    return values
 
 
 def connection_to(options: Mapping[str, str], *, retry_for_s: float) -> ServerOptions:
     """Parse the options of a connection. Raises `InvalidRequest`."""
-    given = _checked(options, (), "a connection")
-    return replace(_connection(given), retry_for_s=retry_for_s)
+    values = _checked(options, (), "a connection")
+    return replace(_connection(values), retry_for_s=retry_for_s)
 
 
 def of_connection(options: Mapping[str, str]) -> dict[str, str]:
     """Return the names of the options of the server and its credentials."""
-    wanted = {option.lower() for option in _CONNECTION}
-    return {name: text for name, text in options.items() if name.lower() in wanted}
+    names = {option.lower() for option in _CONNECTION}
+    return {name: text for name, text in options.items() if name.lower() in names}
 
 
 def _connection(options: GivenOptions) -> ServerOptions:

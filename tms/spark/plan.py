@@ -70,9 +70,9 @@ def plan(start: Offsets, end: Offsets, standings: Standings) -> Plan:
     ranges: list[Range] = []
     losses: list[Loss] = []
     for topic in sorted(end):
-        found = _planned(topic, start.get(topic), end[topic], standings)
-        ranges += (one for one in found if isinstance(one, Range) and one.start < one.end)
-        losses += (one for one in found if isinstance(one, Loss))
+        planned = _planned(topic, start.get(topic), end[topic], standings)
+        ranges += (one for one in planned if isinstance(one, Range) and one.start < one.end)
+        losses += (one for one in planned if isinstance(one, Loss))
     return Plan(ranges, losses)
 
 
@@ -85,18 +85,18 @@ def _planned(
     standing = standings.get(topic)
     if standing is None:
         return [Loss(topic, "the topic was deleted", first, None)]
-    found: list[Range | Loss] = []
+    planned: list[Range | Loss] = []
     if _is_another(first.generation, end.generation):
         if first.position != FIRST_ID:
-            found.append(Loss(topic, "the topic was created again", first, standing.start))
+            planned.append(Loss(topic, "the topic was created again", first, standing.start))
         first = Offset(FIRST_ID, end.generation)
     if _is_another(end.generation, standing.generation):
-        return [*found, Loss(topic, "the topic was created again", first, standing.start)]
+        return [*planned, Loss(topic, "the topic was created again", first, standing.start)]
     claimed = first.position != FIRST_ID
     if claimed and first.position < min(standing.kept_from, end.position):
-        found.append(Loss(topic, "messages have expired", first, standing.start))
+        planned.append(Loss(topic, "messages have expired", first, standing.start))
     begin = max(first.position, standing.start)
-    return [*found, Range(topic, begin, end.position, end.generation, claimed)]
+    return [*planned, Range(topic, begin, end.position, end.generation, claimed)]
 
 
 def _is_another(before: int | None, now: int | None) -> bool:
@@ -163,15 +163,15 @@ def packed(spans: Iterable[Span], parts: int) -> list[list[Span]]:
 
     Neighbours in a run are joined. Spans are not split, so equal runs need small spans.
     """
-    given = list(spans)
-    total = sum(span.size for span in given)
+    all_spans = list(spans)
+    total = sum(span.size for span in all_spans)
     runs: list[list[Span]] = []
     before = 0
-    for number, span in enumerate(given):
+    for number, span in enumerate(all_spans):
         middle = before + span.size / 2
-        wanted = int(middle * parts / total) if total else number * parts // len(given)
+        target = int(middle * parts / total) if total else number * parts // len(all_spans)
         before += span.size
-        if not runs or (wanted > len(runs) - 1 and len(runs) < parts):
+        if not runs or (target > len(runs) - 1 and len(runs) < parts):
             runs.append([])
         run = runs[-1]
         if run and run[-1].topic == span.topic and run[-1].end == span.start:

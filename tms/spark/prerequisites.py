@@ -41,12 +41,12 @@ def check_workers(python: str, *, is_shipped: bool = False) -> None:
     `python` is a command or a path, like `PYSPARK_PYTHON`. If it is not on this machine, it is not
     checked. `is_shipped` says that Spark sends this project's modules to the workers.
     """
-    found = shutil.which(python)
+    executable = shutil.which(python)
     # Not resolved: the Pythons of two environments may be links to the same file.
-    if found is None or os.path.abspath(found) == os.path.abspath(sys.executable):  # noqa: PTH100
+    if executable is None or os.path.abspath(executable) == os.path.abspath(sys.executable):  # noqa: PTH100
         return
-    wanted = OTHERS if is_shipped else (*OURS, *OTHERS)
-    version, missing = _asked(found, wanted)
+    needed = OTHERS if is_shipped else (*OURS, *OTHERS)
+    version, missing = _asked(executable, needed)
     faults = []
     if version.split(".")[:2] != platform.python_version().split(".")[:2]:
         faults.append(f"is Python {version}")
@@ -55,23 +55,23 @@ def check_workers(python: str, *, is_shipped: bool = False) -> None:
     if faults:
         own = shlex.quote(sys.executable)
         raise CannotRun(
-            f"Spark starts its workers with {found}, which {' and '.join(faults)}. This program "
-            f"runs with {sys.executable}, Python {platform.python_version()}. Have workers use "
-            f"that one: export PYSPARK_PYTHON={own}, or in a program, before it makes the "
-            'session, os.environ["PYSPARK_PYTHON"] = sys.executable'
+            f"Spark starts its workers with {executable}, which {' and '.join(faults)}. "
+            f"This program runs with {sys.executable}, Python {platform.python_version()}. Have "
+            f"workers use that one: export PYSPARK_PYTHON={own}, or in a program, before it makes "
+            'the session, os.environ["PYSPARK_PYTHON"] = sys.executable'
         )
 
 
 def _asked(python: str, modules: Sequence[str]) -> tuple[str, list[str]]:
     """Return the version of a Python, and which of `modules` it lacks."""
-    asked = subprocess.run(  # noqa: S603  Spark starts the same
+    result = subprocess.run(  # noqa: S603  Spark starts the same
         [python, "-c", _ASK, *modules],
         check=False,
         capture_output=True,
         text=True,
         timeout=ASK_S_MAX,
     )
-    version, *missing = asked.stdout.split() or ["too old"]
+    version, *missing = result.stdout.split() or ["too old"]
     return version, missing
 
 

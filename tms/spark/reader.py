@@ -155,15 +155,15 @@ def standings_for(
     an offset, so messages published before have not been missed.
     """
     standings, time_ms = server.standings(topics, reading.options.isolation)
-    found = dict(standings)
+    by_topic = dict(standings)
     for topic, offset in start.items():
-        standing = found.get(topic)
+        standing = by_topic.get(topic)
         if standing is None or not FIRST_ID < offset.position < standing.start:
             continue
         before = standing.expired_before
         if first_id_at(nothing_behind.get((topic, offset), 0)) < before:
-            found[topic] = standing._replace(kept_from=min(before, standing.start))
-    return found, time_ms
+            by_topic[topic] = standing._replace(kept_from=min(before, standing.start))
+    return by_topic, time_ms
 
 
 class BatchReader(DataSourceReader):
@@ -192,8 +192,8 @@ class BatchReader(DataSourceReader):
 
     def _plan(self, server: SparkServer, names: Sequence[str]) -> Plan:
         options = self.reading.options
-        asked = [name for name in names if self.topics is None or name in self.topics]
-        standings, _ = server.standings(asked, options.isolation)
+        topics = [name for name in names if self.topics is None or name in self.topics]
+        standings, _ = server.standings(topics, options.isolation)
         starts: dict[str, Offset] = {}
         ends: dict[str, Offset] = {}
         for topic, standing in standings.items():

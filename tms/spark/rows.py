@@ -183,10 +183,10 @@ def _check_headers(messages: pa.RecordBatch) -> None:
     lengths = pc.fill_null(pc.list_value_length(headers), 0)
     rows = np.repeat(np.arange(len(headers)), lengths.to_numpy(zero_copy_only=False))
     is_unfit = pc.or_(names.is_null(), values.is_null()).to_numpy(zero_copy_only=False)
-    known = names.dictionary_encode()
-    codes = pc.fill_null(known.indices, 0).to_numpy(zero_copy_only=False)
+    distinct = names.dictionary_encode()
+    codes = pc.fill_null(distinct.indices, 0).to_numpy(zero_copy_only=False)
     is_again = np.ones(len(names), bool)
-    is_again[np.unique(rows * (len(known.dictionary) + 1) + codes, return_index=True)[1]] = False
+    is_again[np.unique(rows * (len(distinct.dictionary) + 1) + codes, return_index=True)[1]] = False
     [unfit] = np.nonzero(is_unfit | is_again)
     if len(unfit):
         row = int(rows[unfit[0]])

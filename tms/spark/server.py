@@ -113,19 +113,19 @@ class SparkServer:
     def standings(self, topics: Iterable[str], isolation: Isolation) -> tuple[Standings, int]:
         """Return the state of topics, and the server's time in milliseconds since 1970."""
         names = list(topics)
-        found: dict[str, Standing | None] = {}
+        by_topic: dict[str, Standing | None] = {}
         time_ms = 0
         for at in range(0, max(1, len(names)), TOPICS_PER_CALL):
-            asked = [self._id(topic) for topic in names[at : at + TOPICS_PER_CALL]]
-            answer = self._bridge.call(self._ranges.ranges, asked, isolation)
+            ids = [self._id(topic) for topic in names[at : at + TOPICS_PER_CALL]]
+            answer = self._bridge.call(self._ranges.ranges, ids, isolation)
             time_ms = answer.time_ms
-            found |= {
+            by_topic |= {
                 topic_id.name: None
                 if one is None
                 else Standing(*one, expired_before=answer.expired_before[topic_id])
                 for topic_id, one in answer.topics.items()
             }
-        return found, time_ms
+        return by_topic, time_ms
 
     # Ranges
 
@@ -133,8 +133,10 @@ class SparkServer:
         """Return spans that cover `ranges`, in order, each range in at most `parts`."""
 
         async def split(whole: Range) -> list[Span]:
-            found = await self._ranges.splits(self._id(whole.topic), whole.start, whole.end, parts)
-            return [Span(whole.topic, *part) for part in found]
+            parts_found = await self._ranges.splits(
+                self._id(whole.topic), whole.start, whole.end, parts
+            )
+            return [Span(whole.topic, *part) for part in parts_found]
 
         return [span for spans in self._all(split, ranges) for span in spans]
 
@@ -202,9 +204,9 @@ class SparkServer:
                 return
 
     def _poll(self, part: Range, position: bytes, isolation: Isolation) -> Iterator[pa.RecordBatch]:
-        asked = {"startFrom": position.hex(), "limit": LIMIT_MAX}
-        asked |= {"end": part.end.hex(), "isolation": isolation}
-        parts = self._parts(f"{self._topic(part.topic)}/poll", msgspec.json.encode(asked))
+        request = {"startFrom": position.hex(), "limit": LIMIT_MAX}
+        request |= {"end": part.end.hex(), "isolation": isolation}
+        parts = self._parts(f"{self._topic(part.topic)}/poll", msgspec.json.encode(request))
         life = self._bridge.life
         try:
             yield from batches_of(lambda: self._bridge.call(lambda: anext(parts, b"")))

@@ -28,10 +28,10 @@ def check_version(version: str) -> None:
     """Raise `ImportError` for a PySpark that is too old."""
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) < PYSPARK_MIN:
-        wanted = ".".join(map(str, PYSPARK_MIN))
+        needed = ".".join(map(str, PYSPARK_MIN))
         raise ImportError(
-            f"format('tms') needs PySpark {wanted} or newer, and this is {version}: "
-            f"pip install 'pyspark>={wanted}'"
+            f"format('tms') needs PySpark {needed} or newer, and this is {version}: "
+            f"pip install 'pyspark>={needed}'"
         )
 
 
@@ -153,8 +153,8 @@ class TmsDataSource(DataSource):
         options = stream_write(self.options)
         with SparkServer(options.connection) as server:
             server.check_arrow()
-            known = known_schema(server, options)
-        return StreamWriter(options, schema.fieldNames(), known)
+            topic_schema = known_schema(server, options)
+        return StreamWriter(options, schema.fieldNames(), topic_schema)
 
 
 class PushdownDataSource(TmsDataSource):

@@ -103,19 +103,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = read_back(start)
         topics = self._topics(begin)
         kept, losses = left(begin, topics)
-        self._reading.lose(each for each in losses if each.topic not in self._told_left)
+        self._reading.lose(loss for loss in losses if loss.topic not in self._told_left)
         self._told_left |= kept.keys()
         begin = {topic: at for topic, at in begin.items() if topic not in kept}
         standings, time_ms = standings_for(
             self._server, topics, begin, self._reading, self._nothing_behind
         )
-        found, losses = latest(begin, standings)
+        offset, losses = latest(begin, standings)
         self._reading.lose(losses)
-        ends: Offsets = found
-        self._ends = {**found, **kept}
+        ends: Offsets = offset
+        self._ends = {**offset, **kept}
         self._nothing_behind = {
             key: seen_ms for key, seen_ms in self._nothing_behind.items() if key in begin.items()
-        } | dict.fromkeys(found.items(), time_ms)
+        } | dict.fromkeys(offset.items(), time_ms)
         if self._target is not None:
             ends = _no_further(ends, begin, self._target)
         elif self._is_to_wait(begin, ends):
@@ -132,8 +132,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if now < self._waits_until:
             there, _ = self._server.standings(ends, options.isolation)
             ranges = plan(begin, ends, there).ranges
-            found = self._server.first(ranges, options.isolation, options.rows_min)
-            if sum(reach.messages for reach in found) < options.rows_min:
+            first = self._server.first(ranges, options.isolation, options.rows_min)
+            if sum(reach.messages for reach in first) < options.rows_min:
                 return True
         self._waits_until = now + options.delay_s
         return False

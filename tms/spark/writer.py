@@ -161,8 +161,8 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 def _of_stream(name: str) -> str | None:
     """Return the stream's properties that Spark passes to a task; None outside a stream."""
     context = TaskContext.get()
-    told: str | None = None if context is None else context.getLocalProperty(name)
-    return told
+    value: str | None = None if context is None else context.getLocalProperty(name)
+    return value
 
 
 class BatchWriter(DataSourceArrowWriter):

@@ -50,14 +50,14 @@ def begin_recording(connection: sqlite3.Connection) -> None:
 
 def end_recording(connection: sqlite3.Connection) -> list[str]:
     """Return the statements in order, and stop recording."""
-    found = connection.execute("SELECT statement FROM temp.tms_changes ORDER BY n").fetchall()
+    rows = connection.execute("SELECT statement FROM temp.tms_changes ORDER BY n").fetchall()
     triggers = connection.execute(
         "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB 'tms_*'"
     ).fetchall()
     for (name,) in triggers:
         connection.execute(f"DROP TRIGGER temp.{_quoted(name)}")
     connection.execute("DROP TABLE temp.tms_changes")
-    return [statement for (statement,) in found]
+    return [statement for (statement,) in rows]
 
 
 def repeat_changes(connection: sqlite3.Connection, statements: list[str]) -> bool:

@@ -78,8 +78,8 @@ class SqliteParticipant:
         self._transaction_id = tx.transaction_id
         check_recordable(connection)
         make_marks(connection)
-        if left := self._journal.left(connection):
-            raise RuntimeError(f"run recover first: transaction {left[0]} was left by a crash")
+        if entries := self._journal.left(connection):
+            raise RuntimeError(f"run recover first: transaction {entries[0]} was left by a crash")
         self._recursive_triggers = self._pragma("recursive_triggers")
         connection.execute("PRAGMA recursive_triggers = ON")
         begin_recording(connection)
@@ -164,7 +164,7 @@ class SqliteParticipant:
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
             make_marks(connection)
-            left = self._journal.left(connection)
+            entries = self._journal.left(connection)
             connection.execute("COMMIT")
 
             def commit(transaction_id: int) -> PartEnd:
@@ -179,7 +179,7 @@ class SqliteParticipant:
                 connection.execute("COMMIT")
                 return self._forget(transaction_id)
 
-            return end_prepared(outcomes, left, commit=commit, roll_back=self._forget)
+            return end_prepared(outcomes, entries, commit=commit, roll_back=self._forget)
 
     def _forget(self, transaction_id: int) -> PartEnd:
         self._journal.remove(transaction_id)

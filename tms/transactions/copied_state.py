@@ -70,7 +70,7 @@ def read_source(
 
     Raises `CopyRefused`, which says what to do, `StoreCorrupt`, `StoreUnavailable`.
     """
-    recovered = [recover(each, limits, now_ms) for each in tables if each.snapshots()]
+    recovered = [recover(table, limits, now_ms) for table in tables if table.snapshots()]
     in_progress = [opened.id for each in recovered for opened in each.state.opened]
     if in_progress:
         raise CopyRefused(
@@ -123,7 +123,9 @@ def _listing(state: TransactionState, ids: OwnIds) -> TransactionState:
     """Return a state whose invalid list has only some ids."""
     narrowed = copy(state)
     narrowed.invalids = Invalids()
-    narrowed.invalids.load({p: each for p, each in state.invalids.items() if ids.has(each.id)})
+    narrowed.invalids.load(
+        {p: invalid for p, invalid in state.invalids.items() if ids.has(invalid.id)}
+    )
     return narrowed
 
 
@@ -132,7 +134,7 @@ def _merged(states: Sequence[TransactionState], limits: Limits, now_ms: int) -> 
     merged = TransactionState(limits, now_ms)
     merged.last_write_pointer = max(state.last_write_pointer for state in states)
     merged.read_pointer = max(state.read_pointer for state in states)
-    invalids = {p: each for state in states for p, each in state.invalids.items()}
+    invalids = {p: invalid for state in states for p, invalid in state.invalids.items()}
     merged.invalids.load(dict(sorted(invalids.items())))
     codes = dict(sorted(item for state in states for item in state.outcomes.codes.items()))
     merged.outcomes.load([*codes], [*codes.values()])

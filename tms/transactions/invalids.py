@@ -29,8 +29,8 @@ class Invalid:
     id: int
     type: TransactionType
     since: int
-    """The last write pointer assigned when it became invalid; its own last pointer once `settle`
-    has forgotten that.
+    """The last write pointer of all transactions when it became invalid. After `settle` has
+    forgotten that, its own last pointer.
     """
     client: str
     owner: str | None

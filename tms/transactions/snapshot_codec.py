@@ -161,10 +161,10 @@ def _our_part(state: TransactionState, texts: Texts, widths: _Widths) -> tuple[b
 def _oldest_for(state: TransactionState) -> int:
     """Return the oldest version with columns for all contents of the state."""
     transactions: Iterator[Open | Invalid] = chain(state.opened, state.invalids.transactions())
-    if any(each.keys_from_ms for each in transactions):
+    if any(transaction.keys_from_ms for transaction in transactions):
         return _WITH_TIMES
     transactions = chain(state.opened, state.invalids.transactions())
-    has_principals = any(each.principal is not None for each in transactions)
+    has_principals = any(transaction.principal is not None for transaction in transactions)
     if has_principals or state.owners.shares.has_named:
         return _WITH_PRINCIPALS
     return _WITHOUT_PRINCIPALS

@@ -91,5 +91,5 @@ def quantile(share: float, before: Buckets, now: Buckets) -> float | None:
     bounds = sorted(counts)
     if not bounds or counts[bounds[-1]] <= 0:
         return None
-    wanted = share * counts[bounds[-1]]
-    return next((bound for bound in bounds[:-1] if counts[bound] >= wanted), bounds[-2])
+    target = share * counts[bounds[-1]]
+    return next((bound for bound in bounds[:-1] if counts[bound] >= target), bounds[-2])

@@ -97,7 +97,7 @@ class History:
         }
         for name, kept in self._topics.items():
             kept.activity += rates[name].messages
-        self._take_in({name: each.messages for name, each in rates.items()})
+        self._take_in({name: rate.messages for name, rate in rates.items()})
         for name, kept in self._topics.items():
             for ring, rate in zip(kept.rings, rates[name], strict=True):
                 ring.values[at] = rate
@@ -133,12 +133,14 @@ class History:
     def rates(self, name: str) -> list[float | None]:
         """Return a figure's growth per second before each point; a restart counts from 0."""
         values, times = self.values(name), self.times_ms()
-        found: list[float | None] = [None] if values else []
+        values_per_s: list[float | None] = [None] if values else []
         for index in range(1, len(values)):
             old, new = values[index - 1], values[index]
             span_s = max(1, times[index] - times[index - 1]) / _MS_PER_S
-            found.append(None if old is None or new is None else max(0.0, new - old) / span_s)
-        return found
+            values_per_s.append(
+                None if old is None or new is None else max(0.0, new - old) / span_s
+            )
+        return values_per_s
 
     def topic(self, name: TopicName) -> Mapping[str, Sequence[float | None]] | None:
         """Return a topic's rates at each point, by fields of `TopicTraffic`; None if not kept."""
@@ -172,14 +174,14 @@ class History:
         ring = self._sums.get(name)
         if ring is None:
             return None
-        found = None
+        earlier = None
         for at in self._order():
             age_s = (now_ms - self._times.values[at]) / _MS_PER_S
-            if found is not None and age_s < seconds:
+            if earlier is not None and age_s < seconds:
                 break
             if not isnan(ring.values[at]):
-                found = ring.values[at], age_s
-        return found
+                earlier = ring.values[at], age_s
+        return earlier
 
 
 _NO_TRAFFIC = TopicTraffic()

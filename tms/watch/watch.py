@@ -131,8 +131,8 @@ class Watch:
             self._looking = asyncio.create_task(self._refresh_lags())
         if self._looking is not None:
             await asyncio.wait([self._looking], timeout=PATIENCE_S)
-        found = self._services.lags()
-        return sorted(found, key=lambda each: (each.namespace, each.topic, each.name))
+        lags = self._services.lags()
+        return sorted(lags, key=lambda each: (each.namespace, each.topic, each.name))
 
     async def _refresh_lags(self) -> None:
         with suppress(TmsError):

@@ -127,9 +127,9 @@ class AvroReader:
         end = self._at + length
         if length < 0 or end > len(self._body):
             raise invalid("the body is cut off")
-        found = self._body[self._at : end]
+        value = self._body[self._at : end]
         self._at = end
-        return found
+        return value
 
     def text(self) -> str:
         """Return a string."""
@@ -163,10 +163,10 @@ class AvroReader:
         Raises `TooLarge` if they exceed `messages_max` together with the `before` earlier ones of
         the request.
         """
-        found: list[bytes] = []
-        while count := self._block(messages_max, before + len(found)):
-            self._add_bytes(count, found)
-        return found
+        decoded: list[bytes] = []
+        while count := self._block(messages_max, before + len(decoded)):
+            self._add_bytes(count, decoded)
+        return decoded
 
     def _block(self, messages_max: int | None, before: int) -> int:
         """Return how many items the next block of an array has; 0 at its end."""
@@ -224,13 +224,13 @@ class AvroReader:
             others = bytes_there.lstrip(bytes((byte,)))
             equal = min(equal, len(bytes_there) - len(others))
         self._at = start + equal * size
-        found: list[bytes] = []
+        run: list[bytes] = []
         for _ in range(equal // _CUT_ITEMS):
-            found += _cut_of(len(head), length)(body, start)
+            run += _cut_of(len(head), length)(body, start)
             start += _CUT_ITEMS * size
         first, rest = start + len(head), equal % _CUT_ITEMS
-        found += [body[at : at + length] for at in range(first, first + rest * size, size)]
-        return found
+        run += [body[at : at + length] for at in range(first, first + rest * size, size)]
+        return run
 
     def rest(self) -> bytes:
         """Return the remaining bytes."""

@@ -177,8 +177,8 @@ class AvroFormat:
             name = reader.text()
             if name in topics:
                 raise invalid("a topic stands twice")
-            topics[name] = found = reader.messages(messages_max, count)
-            count += len(found)
+            topics[name] = messages = reader.messages(messages_max, count)
+            count += len(messages)
         owner = reader.text() if reader.has_value() else None
         sequence = reader.number() if reader.has_value() else None
         reader.end()

@@ -66,9 +66,9 @@ class MessagesReader(AvroReader):
         while count := self._block(messages_max, before + len(bodies)):
             stop = len(bodies) + count
             while len(bodies) < stop:
-                left = min(stop - len(bodies), MESSAGES_A_STEP)
-                if not self._add_short(min(left, self._skip), bodies, framed):
-                    self._add_message(left, bodies, framed)
+                step = min(stop - len(bodies), MESSAGES_A_STEP)
+                if not self._add_short(min(step, self._skip), bodies, framed):
+                    self._add_message(step, bodies, framed)
                 if len(bodies) >= step_end:
                     step_end = len(bodies) + MESSAGES_A_STEP
                     yield
@@ -109,15 +109,15 @@ class MessagesReader(AvroReader):
             fields = 0
         before, between = spans.fields - start, size - payload - fields - (spans.fields - start)
         cut = _cut_of(before, fields, between, payload)
-        found: list[bytes] = []
+        pieces: list[bytes] = []
         whole = count - count % _CUT_MESSAGES
         for at in range(start, start + whole * size, _CUT_MESSAGES * size):
             parts = iter(cut(body, at))
-            found += [head + part + rest for part, rest in zip(parts, parts, strict=True)]
+            pieces += [head + part + rest for part, rest in zip(parts, parts, strict=True)]
         for by in range(whole * size, count * size, size):
             own_fields = body[spans.fields + by : spans.fields + fields + by]
-            found.append(head + own_fields + body[spans.payload + by : spans.end + by])
-        return found
+            pieces.append(head + own_fields + body[spans.payload + by : spans.end + by])
+        return pieces
 
     def _add_short(self, count: int, bodies: list[bytes], framed: list[int]) -> int:
         """Add up to `count` messages with short parts and at most one header; return how many.
@@ -196,8 +196,7 @@ _OTHERWISE = (-1, 0, 0)
 def _short_fields(body: bytes, at: int, names: AbstractSet[bytes]) -> tuple[int, int, int]:
     """Return the flags of a message at `at`, and where its fields end and its payload begins.
 
-    Flags below 0 mean that it has other parts than a short key and one short header of a known
-    name.
+    The flags are negative unless it only has a short key and one short header of a known name.
     """
     end, flags = at + 1, 0
     if body[at] == _PRESENT:

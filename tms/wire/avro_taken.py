@@ -57,7 +57,7 @@ def encode_taken(taken: Taken) -> bytes:
         number(round(taken.lease_s * 1000)),
         optional(None if limited is None else sized(limited.value.encode())),
         _number(taken.stopped_at),
-        array([number(each) for each in taken.attempts]),
+        array([number(attempt) for attempt in taken.attempts]),
         number(settled.settled),
         array(
             [

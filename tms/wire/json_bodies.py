@@ -37,8 +37,8 @@ from tms.wire.json_fields import (
 )
 from tms.wire.json_ids import ToldPointer, pointer_of
 from tms.wire.json_messages import (
-    GivenMessage,
-    GivenPayload,
+    MessageInput,
+    PayloadInput,
     are_all_text,
     encode_rows,
     json_of_body,
@@ -70,7 +70,7 @@ TaggedPointer = Annotated[
 class PublishBody(msgspec.Struct, forbid_unknown_fields=True):
     """Messages to publish, or to store."""
 
-    messages: list[GivenMessage]
+    messages: list[MessageInput]
     transactionWritePointer: TaggedPointer | None = None  # noqa: N815  the schema's name
 
 
@@ -89,7 +89,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
     topics: Annotated[
         dict[
             str,
-            Annotated[list[GivenPayload], msgspec.Meta(extra_json_schema={"minItems": 1})],
+            Annotated[list[PayloadInput], msgspec.Meta(extra_json_schema={"minItems": 1})],
         ],
         msgspec.Meta(
             description="Messages by the name of their topic.",
@@ -215,24 +215,24 @@ class JsonFormat:
         if len(messages) > MESSAGES_A_STEP:
             yield
         _check_names(body, messages)
-        told = value.transactionWritePointer
-        pointer = None if told is None else _pointer_of(told)
+        write_pointer = value.transactionWritePointer
+        pointer = None if write_pointer is None else _pointer_of(write_pointer)
         values: dict[int, ValueToEncode] = {}
         bodies: list[bytes] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
-            given = messages[start : start + MESSAGES_A_STEP]
-            some = message_bodies(given)
-            found = values_to_encode(given)
-            values.update({start + index: value for index, value in found.items()})
+            part = messages[start : start + MESSAGES_A_STEP]
+            some = message_bodies(part)
+            to_encode = values_to_encode(part)
+            values.update({start + index: value for index, value in to_encode.items()})
             bodies += some
         return PublishRequest(pointer, bodies, values)
 
     def encode_publish_all(self, request: PublishAllRequest) -> bytes:
         """Return the body of a publish to several topics, for the client; bytes as text."""
         carried, topics = request.carried, request.topics.items()
-        told = {
+        body = {
             "topics": {name: [*map(json_of_body, bodies)] for name, bodies in topics},
             "owner": request.owner,
             "sequence": request.sequence,
@@ -240,7 +240,7 @@ class JsonFormat:
             "acks": commit_acks_bodies(carried.acks),
             "schedule": commit_schedule_bodies(carried.schedule),
         }
-        return encode(told)
+        return encode(body)
 
     def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
         """Return the content of a publish to several topics."""
@@ -258,8 +258,8 @@ class JsonFormat:
 
     def decode_published_all(self, answer: bytes) -> AllPublished:
         """Return the answer to a publish to several topics, for the client."""
-        told = decode_answer(PublishedAllBody, answer)
-        return AllPublished(int(told.transaction_id), is_duplicate=told.duplicate)
+        body = decode_answer(PublishedAllBody, answer)
+        return AllPublished(int(body.transaction_id), is_duplicate=body.duplicate)
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the answer to a transactional publish."""

@@ -109,14 +109,14 @@ def letter_record(letter: DeadLetter) -> dict[str, Any]:
 def encode_letters(letters: DeadLetters) -> bytes:
     """Return the answer that lists dead letters."""
     return encode(
-        DeadLettersBody([letter_body(each) for each in letters.letters], hex_of(letters.next))
+        DeadLettersBody([letter_body(letter) for letter in letters.letters], hex_of(letters.next))
     )
 
 
 def decode_letters(answer: bytes, topic: str, group: str) -> DeadLetters:
     """Return the dead letters of a group that a server listed."""
     body = decode_answer(DeadLettersBody, answer)
-    letters = [_letter_of(each, topic, group) for each in body.dead_letters]
+    letters = [_letter_of(dead_letter, topic, group) for dead_letter in body.dead_letters]
     return DeadLetters(letters, id_of(body.next))
 
 
@@ -187,4 +187,4 @@ def decode_dropped(answer: bytes) -> int:
 def _ids(texts: Sequence[str]) -> list[bytes]:
     if not texts:
         raise InvalidRequest("invalid_body", format="json", expected="at least one id")
-    return [parse_id(each) for each in texts]
+    return [parse_id(text) for text in texts]

@@ -208,8 +208,8 @@ def decode_changes(body: bytes) -> tuple[dict[str, Any], int | None]:
     """Return the settings to change, and the expected version."""
     value = decode(GroupChangesBody, body)
     changes = {name: getattr(value, name) for name in SETTABLE}
-    given = {name: new for name, new in changes.items() if new is not msgspec.UNSET}
-    return given, value.expected_version
+    changed = {name: new for name, new in changes.items() if new is not msgspec.UNSET}
+    return changed, value.expected_version
 
 
 def group_body(group: Group) -> GroupBody:
@@ -244,22 +244,22 @@ def encode_group(group: Group) -> bytes:
 
 def decode_group(answer: bytes, topic_id: TopicId) -> Group:
     """Return the group in an answer."""
-    told = decode_answer(GroupBody, answer)
+    body = decode_answer(GroupBody, answer)
     state = value_of(
         GroupState,
-        told.state,
-        through=id_of(told.state.through),
-        oldest_open=id_of(told.state.oldest_open),
-        stopped_at=None if told.state.stopped_at is None else int(told.state.stopped_at),
+        body.state,
+        through=id_of(body.state.through),
+        oldest_open=id_of(body.state.oldest_open),
+        stopped_at=None if body.state.stopped_at is None else int(body.state.stopped_at),
     )
     return Group(
         topic_id,
-        told.name,
-        told.version,
-        id_of(told.after),
-        told.settings,
+        body.name,
+        body.version,
+        id_of(body.after),
+        body.settings,
         state,
-        told.counts,
+        body.counts,
     )
 
 
@@ -275,10 +275,10 @@ def decode_members(answer: bytes) -> list[GroupMember]:
 
 def encode_open(messages: Iterable[OpenMessage]) -> bytes:
     """Return the answer that lists open messages."""
-    return encode([body_of(OpenBody, each, id=each.id.hex()) for each in messages])
+    return encode([body_of(OpenBody, message, id=message.id.hex()) for message in messages])
 
 
 def decode_open(answer: bytes) -> list[OpenMessage]:
     """Return the open messages in an answer."""
-    told = decode_answer(list[OpenBody], answer)
-    return [value_of(OpenMessage, each, id=parse_id(each.id)) for each in told]
+    bodies = decode_answer(list[OpenBody], answer)
+    return [value_of(OpenMessage, each, id=parse_id(each.id)) for each in bodies]

@@ -67,7 +67,7 @@ _WITH_VALUE: Json = {
 _GIVEN_BYTES = reference("GivenBytes")
 
 
-class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
+class MessageObject(msgspec.Struct, forbid_unknown_fields=True):
     """An object for a message: bytes, or payload, key and headers."""
 
     base64: str | msgspec.UnsetType = msgspec.UNSET
@@ -84,8 +84,8 @@ class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
         return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
 
-GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
-GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
+MessageInput = Annotated[str | MessageObject, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
+PayloadInput = Annotated[str | MessageObject, described_by(one_of(_BYTES, _WITH_KEY))]
 """A message in a body that does not accept values."""
 
 
@@ -128,13 +128,13 @@ def json_of_body(body: bytes) -> JsonBytes | dict[str, Any]:
         return json_of(body)
     frame = read_frame(body)
     payload = json_of(body[frame.end :]) if frame.has_payload else None
-    given: dict[str, Any] = {"payload": payload}
+    message: dict[str, Any] = {"payload": payload}
     if frame.key is not None:
-        given["key"] = json_of(frame.key)
+        message["key"] = json_of(frame.key)
     if frame.headers:
         headers = frame.headers.items()
-        given["headers"] = {name: json_of(value) for name, value in headers}
-    return given
+        message["headers"] = {name: json_of(value) for name, value in headers}
+    return message
 
 
 def payload_bodies(messages: Sequence[Any]) -> list[bytes]:
@@ -152,18 +152,18 @@ def values_to_encode(messages: Sequence[Any]) -> dict[int, ValueToEncode]:
     Raises `InvalidRequest`.
     """
     return {
-        index: _value_of(each)
-        for index, each in enumerate(messages)
-        if isinstance(each, GivenBody) and each.is_value
+        index: _value_of(message)
+        for index, message in enumerate(messages)
+        if isinstance(message, MessageObject) and message.is_value
     }
 
 
-def _value_of(message: GivenBody) -> ValueToEncode:
+def _value_of(message: MessageObject) -> ValueToEncode:
     forms = message.base64, message.bytes, message.payload, message.value
-    given = [form for form in forms if form is not msgspec.UNSET]
-    is_tombstone = given == [None]
+    forms_used = [form for form in forms if form is not msgspec.UNSET]
+    is_tombstone = forms_used == [None]
     two_keys = message.key is not None and message.keyValue is not msgspec.UNSET
-    if len(given) != 1 or two_keys or not (is_tombstone or given == [message.value]):
+    if len(forms_used) != 1 or two_keys or not (is_tombstone or forms_used == [message.value]):
         raise InvalidRequest(
             "invalid_body",
             format="json",
@@ -177,24 +177,26 @@ def _value_of(message: GivenBody) -> ValueToEncode:
     )
 
 
-def _headers_of(message: GivenBody) -> dict[str, bytes]:
+def _headers_of(message: MessageObject) -> dict[str, bytes]:
     return {_name(name): bytes_of(value) for name, value in message.headers.items()}
 
 
-def _body_of(message: str | GivenBody) -> tuple[bytes, bool]:
+def _body_of(message: str | MessageObject) -> tuple[bytes, bool]:
     if isinstance(message, str):
         return bytes_of(message), False
     if message.is_value:
         return b"", False  # a placeholder until it is encoded
     forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
-    given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
-    if len(given) != 1 or ("payload" not in given and (message.key is not None or message.headers)):
+    forms_used = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
+    if len(forms_used) != 1 or (
+        "payload" not in forms_used and (message.key is not None or message.headers)
+    ):
         raise InvalidRequest(
             "invalid_body", format="json", expected="a message as text, base64, or with a payload"
         )
     if isinstance(message.base64, str):
         return from_base64(message.base64), False
-    [(name, value)] = given.items()
+    [(name, value)] = forms_used.items()
     payload = None if value is None else bytes_of(value)
     if name == "bytes":
         return payload or b"", False

@@ -12,7 +12,7 @@ from tms.wire.json_values import decode, decode_answer
 
 SettingsBody = msgspec.defstruct(
     "SettingsBody",
-    [(each.name, each.type, None) for each in fields(NamespaceSettings)],
+    [(field.name, field.type, None) for field in fields(NamespaceSettings)],
     namespace={"__doc__": "The settings; if one is null or missing, the server's limit applies."},
     forbid_unknown_fields=True,
 )
@@ -52,8 +52,8 @@ class NamespaceBody(msgspec.Struct):
 
 def decode_settings(body: bytes) -> NamespaceSettings:
     """Return the settings in a body; none for an empty body. Raises `InvalidRequest`."""
-    given = decode(SettingsBody, body or b"{}", code="invalid_namespace_settings")
-    return NamespaceSettings(**msgspec.structs.asdict(given))
+    settings = decode(SettingsBody, body or b"{}", code="invalid_namespace_settings")
+    return NamespaceSettings(**msgspec.structs.asdict(settings))
 
 
 def encode_settings(settings: NamespaceSettings) -> bytes:
@@ -97,10 +97,10 @@ def decode_namespaces(answer: bytes) -> list[Namespace]:
 
 
 def _namespace_of(body: NamespaceBody) -> Namespace:
-    given = {name: value for name, value in body.settings.items() if name in SCHEMAS}
+    settings = {name: value for name, value in body.settings.items() if name in SCHEMAS}
     return Namespace(
         name=body.name,
         version=body.version,
-        settings=NamespaceSettings(**given),
+        settings=NamespaceSettings(**settings),
         rules=body.rules,
     )

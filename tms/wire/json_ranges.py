@@ -89,40 +89,40 @@ def encode_ranges_request(names: Collection[str], isolation: Isolation) -> bytes
 
 def decode_ranges_request(body: bytes) -> tuple[list[str], Isolation]:
     """Return the requested topics, and which messages count."""
-    asked = decode(RangesAskedBody, body)
-    return asked.topics, Isolation(asked.isolation)
+    request = decode(RangesAskedBody, body)
+    return request.topics, Isolation(request.isolation)
 
 
 def encode_ranges(ranges: TopicRanges) -> bytes:
     """Return the ranges of topics by name."""
     topics = {
-        topic_id.name: found
+        topic_id.name: by_topic
         and TopicRangeBody(
-            found.start.hex(),
-            found.end.hex(),
-            found.generation,
+            by_topic.start.hex(),
+            by_topic.end.hex(),
+            by_topic.generation,
             ranges.expired_before[topic_id].hex(),
         )
-        for topic_id, found in ranges.topics.items()
+        for topic_id, by_topic in ranges.topics.items()
     }
     return encode(RangesBody(topics, ranges.time_ms))
 
 
 def decode_ranges(body: bytes, requested: Mapping[str, TopicId]) -> TopicRanges:
     """Return the ranges of the requested topics, by name."""
-    told = decode(RangesBody, body)
+    decoded = decode(RangesBody, body)
     topics = {
         topic_id: None
-        if (found := told.topics.get(name)) is None
-        else TopicRange(parse_id(found.start), parse_id(found.end), found.generation)
+        if (topic := decoded.topics.get(name)) is None
+        else TopicRange(parse_id(topic.start), parse_id(topic.end), topic.generation)
         for name, topic_id in requested.items()
     }
     expired = {
-        topic_id: parse_id(found.expired_before)
+        topic_id: parse_id(topic.expired_before)
         for name, topic_id in requested.items()
-        if (found := told.topics.get(name)) is not None
+        if (topic := decoded.topics.get(name)) is not None
     }
-    return TopicRanges(topics, told.time_ms, expired)
+    return TopicRanges(topics, decoded.time_ms, expired)
 
 
 def encode_splits(splits: Sequence[Split]) -> bytes:
@@ -144,5 +144,5 @@ def encode_reach(reach: Reach) -> bytes:
 
 def decode_reach(body: bytes) -> Reach:
     """Return the reach in an answer."""
-    told = decode(ReachBody, body)
-    return Reach(parse_id(told.end), told.messages, told.bytes)
+    decoded = decode(ReachBody, body)
+    return Reach(parse_id(decoded.end), decoded.messages, decoded.bytes)

@@ -134,10 +134,10 @@ def decode_owners(body: bytes) -> list[OwnerInfo]:
     """Return the owners in an answer."""
     return [
         OwnerInfo(
-            **msgspec.structs.asdict(told)
-            | {"transaction_id": pointer_of(told.transaction_id, "transaction_id")}
+            **msgspec.structs.asdict(bodies)
+            | {"transaction_id": pointer_of(bodies.transaction_id, "transaction_id")}
         )
-        for told in decode(list[OwnerBody], body)
+        for bodies in decode(list[OwnerBody], body)
     ]
 
 

@@ -22,14 +22,14 @@ class StepBody(msgspec.Struct, forbid_unknown_fields=True):
 
 def bounds_record(bounds: Bounds | CleanupState) -> dict[str, Any]:
     """Return a state with bounds, and the invalid list, as values for JSON."""
-    told: dict[str, Any] = msgspec.to_builtins(bounds)
-    for bound in told["bounds"]:
+    record: dict[str, Any] = msgspec.to_builtins(bounds)
+    for bound in record["bounds"]:
         bound["write_pointer"] = str(bound["write_pointer"])
-    invalid = told["invalid"] or {}
+    invalid = record["invalid"] or {}
     invalid |= {
         name: str(invalid[name]) for name in ("oldest", "held_by") if invalid.get(name) is not None
     }
-    return told
+    return record
 
 
 def decode_cleanup(answer: bytes) -> CleanupState:

@@ -11,10 +11,10 @@ _decoder = msgspec.json.Decoder(ServerStatus, strict=False)
 
 def encode_status(status: ServerStatus) -> bytes:
     """Return a status as an answer."""
-    told = msgspec.to_builtins(status)
+    record = msgspec.to_builtins(status)
     if status.oldest_transaction is not None:
-        told["oldest_transaction"] = str(status.oldest_transaction)
-    return encode(told)
+        record["oldest_transaction"] = str(status.oldest_transaction)
+    return encode(record)
 
 
 def decode_status(answer: bytes) -> ServerStatus:

@@ -87,5 +87,5 @@ def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes
 
 def decode_subscriptions(answer: bytes, topic_id: TopicId) -> list[SubscriptionPosition]:
     """Return a topic's subscriptions in an answer."""
-    told = decode_answer(list[SubscriptionBody], answer)
-    return [_subscription_of(each, topic_id) for each in told]
+    bodies = decode_answer(list[SubscriptionBody], answer)
+    return [_subscription_of(each, topic_id) for each in bodies]

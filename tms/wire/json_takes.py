@@ -198,14 +198,14 @@ class CommitAcksBody(msgspec.Struct, forbid_unknown_fields=True):
 def _parts_of(settle: Settle) -> dict[str, Any]:
     """Return the fields of a settle."""
     return {
-        "acks": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.acks],
+        "acks": [AcksBody(ack.delivery, _hexes(ack.ids)) for ack in settle.acks],
         "nacks": [
             NacksBody(
-                each.delivery, _hexes(each.ids), each.delay_s, kept_of(each.reason), each.dead
+                nack.delivery, _hexes(nack.ids), nack.delay_s, kept_of(nack.reason), nack.dead
             )
-            for each in settle.nacks
+            for nack in settle.nacks
         ],
-        "release": [AcksBody(each.delivery, _hexes(each.ids)) for each in settle.releases],
+        "release": [AcksBody(release.delivery, _hexes(release.ids)) for release in settle.releases],
         "extend": None if settle.extend is None else list(settle.extend),
         "lease_s": settle.lease_s,
         "leave": settle.leave,
@@ -217,15 +217,15 @@ def _hexes(ids: Sequence[bytes] | None) -> list[str] | None:
 
 
 def _ids(texts: Iterable[str] | None) -> list[bytes] | None:
-    return None if texts is None else [parse_id(each) for each in texts]
+    return None if texts is None else [parse_id(text) for text in texts]
 
 
 def _settle_of(body: SettlePartsBody) -> Settle:
     return Settle(
-        [Acks(each.delivery, _ids(each.ids)) for each in body.acks],
+        [Acks(ack.delivery, _ids(ack.ids)) for ack in body.acks],
         [
-            Nacks(each.delivery, _ids(each.ids), each.delay_s, each.reason, each.dead)
-            for each in body.nacks
+            Nacks(nack.delivery, _ids(nack.ids), nack.delay_s, nack.reason, nack.dead)
+            for nack in body.nacks
         ],
         [Releases(each.delivery, _ids(each.ids)) for each in body.release],
         body.extend,
@@ -257,10 +257,10 @@ def encode_settled(settled: Settled) -> bytes:
 
 def decode_settled(answer: bytes) -> Settled:
     """Return the outcome of a settle."""
-    told = decode_answer(SettledBody, answer)
-    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
-    lease_s = None if told.lease_s is msgspec.UNSET else told.lease_s
-    return Settled(told.settled, refused, lease_s)
+    body = decode_answer(SettledBody, answer)
+    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in body.refused]
+    lease_s = None if body.lease_s is msgspec.UNSET else body.lease_s
+    return Settled(body.settled, refused, lease_s)
 
 
 def encode_take(take: Take) -> bytes:
@@ -310,16 +310,18 @@ def encode_taken_head(taken: Taken) -> bytes:
 
 def decode_taken_head(head: bytes) -> Taken:
     """Return the answer to a take, without its messages."""
-    told = decode_answer(TakenHeadBody, head)
-    refused = [RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in told.refused]
+    body_head = decode_answer(TakenHeadBody, head)
+    refused = [
+        RefusedMessage(each.delivery, id_of(each.id), each.reason) for each in body_head.refused
+    ]
     return Taken(
-        told.delivery,
-        told.lease_s,
+        body_head.delivery,
+        body_head.lease_s,
         (),
-        told.attempts,
-        told.limited_by,
-        None if told.stopped_at is None else int(told.stopped_at),
-        Settled(told.settled, refused),
+        body_head.attempts,
+        body_head.limited_by,
+        None if body_head.stopped_at is None else int(body_head.stopped_at),
+        Settled(body_head.settled, refused),
     )
 
 
@@ -327,14 +329,14 @@ def commit_acks_bodies(acks: Iterable[CommitAcks]) -> list[CommitAcksBody]:
     """Return the acks of a commit as JSON fields."""
     return [
         CommitAcksBody(
-            each.topic_id.namespace,
-            each.topic_id.name,
-            each.name,
-            each.member,
-            each.delivery,
-            [message_id.hex() for message_id in each.ids],
+            ack.topic_id.namespace,
+            ack.topic_id.name,
+            ack.name,
+            ack.member,
+            ack.delivery,
+            [message_id.hex() for message_id in ack.ids],
         )
-        for each in acks
+        for ack in acks
     ]
 
 
@@ -343,13 +345,13 @@ def commit_acks_of(bodies: Iterable[CommitAcksBody]) -> Sequence[CommitAcks]:
     return tuple(
         [
             CommitAcks(
-                TopicId(each.namespace, each.topic),
-                each.subscription,
-                each.member,
-                each.delivery,
-                [parse_id(message_id) for message_id in each.ids],
+                TopicId(body.namespace, body.topic),
+                body.subscription,
+                body.member,
+                body.delivery,
+                [parse_id(message_id) for message_id in body.ids],
             )
-            for each in bodies
+            for body in bodies
         ]
     )
 

@@ -21,7 +21,7 @@ class Endings:
 
     def __call__(self) -> list[Ending]:
         """Return the expiries; a certificate is read again once its file has changed."""
-        found = [
+        endings = [
             Ending(f"token {token_id} of {kept.principal}", kept.expires_ms, fails=False)
             for token_id, kept in (
                 () if self._access is None else self._access.grants.tokens.items()
@@ -29,7 +29,7 @@ class Endings:
             if kept.expires_ms is not None
         ]
         certificates = (self._certificate(file) for file in self._certificates)
-        return [*found, *(each for each in certificates if each is not None)]
+        return [*endings, *(certificate for certificate in certificates if certificate is not None)]
 
     def _certificate(self, file: str) -> Ending | None:
         try:

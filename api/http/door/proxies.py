@@ -52,24 +52,24 @@ class TrustedProxies:
 
     def _trusts(self, address: str) -> bool:
         try:
-            found = ip_address(address.partition("%")[0])
+            parsed = ip_address(address.partition("%")[0])
         except ValueError:
             return False
-        if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-            found = found.ipv4_mapped
-        return any(found in network for network in self._networks)
+        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        return any(parsed in network for network in self._networks)
 
 
 def _node(element: bytes) -> str:
     """Return the address of a node, without its port; `UNKNOWN` if it is not an address."""
     text = element.decode("latin-1")
-    found = _WITH_PORT.fullmatch(text)
+    match = _WITH_PORT.fullmatch(text)
     try:
-        return str(ip_address(text if found is None else found[1] or found[2]))
+        return str(ip_address(text if match is None else match[1] or match[2]))
     except ValueError:
         return UNKNOWN
 
 
 def _node_of_element(element: bytes) -> str:
-    found = _FOR.search(element)
-    return UNKNOWN if found is None else _node(found[1] or found[2] or b"")
+    match = _FOR.search(element)
+    return UNKNOWN if match is None else _node(match[1] or match[2] or b"")

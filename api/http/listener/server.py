@@ -80,17 +80,19 @@ async def serve(
         server.close()
 
 
-def connections_max(wanted: int) -> int:
+def connections_max(requested: int) -> int:
     """Return the number of connections, at most `wanted`, for which there are descriptors.
 
     The store's descriptors are reserved. The process's limit is raised as far as possible.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = (wanted + SURPLUS_MAX + _DESCRIPTORS_KEPT) * _STORES_SHARE // (_STORES_SHARE - 1) + 1
+    needed = (requested + SURPLUS_MAX + _DESCRIPTORS_KEPT) * _STORES_SHARE // (
+        _STORES_SHARE - 1
+    ) + 1
     if soft < needed:
         soft = min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(1, min(wanted, soft - soft // _STORES_SHARE - _DESCRIPTORS_KEPT))
+    return max(1, min(requested, soft - soft // _STORES_SHARE - _DESCRIPTORS_KEPT))
 
 
 class _Server:
@@ -194,8 +196,12 @@ async def _listening(host: str, port: int) -> list[socket.socket]:
     listening: list[socket.socket] = []
     absent: OSError | None = None
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, address in dict.fromkeys((family, found[0]) for family, *_, found in found):
+        addresses = await loop.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, address in dict.fromkeys(
+            (family, addresses[0]) for family, *_, addresses in addresses
+        ):
             try:
                 each = socket.create_server((str(address), port), family=family, backlog=_BACKLOG)
             except OSError as error:

@@ -32,9 +32,9 @@ class HalfClosing(ssl.SSLObject):
     def read(self, len: int = 1024, buffer: Any = None) -> Any:  # noqa: A002  as its base names it
         """Return decrypted bytes. Raises `SSLWantReadError` if there are none, even at the end."""
         with contextlib.suppress(ssl.SSLZeroReturnError):
-            found = super().read(len, buffer)
-            if found:
-                return found
+            size = super().read(len, buffer)
+            if size:
+                return size
         if not self._is_ended:
             self._is_ended = True
             self._report()

@@ -183,18 +183,18 @@ class Connections:
 
     def _evict(self) -> None:
         """Cut off the first connection of the eviction order, if there is one."""
-        found = self._evictions.next(self.loop.time())
-        if found is not None:
-            self.left(found)
-            found.abort()  # over TLS, closing it could take time
+        evicted = self._evictions.next(self.loop.time())
+        if evicted is not None:
+            self.left(evicted)
+            evicted.abort()  # over TLS, closing it could take time
 
     def _waiting(self) -> Iterator[tuple[OpenConnection, str, float]]:
         """Yield the connections that may be evicted, with their addresses and starts of waiting."""
         for timeouts in (self.idle, self.lingering, self.unread.since):
-            for each in list(timeouts):
-                since_s = self._waits_since(each)
+            for timeout in list(timeouts):
+                since_s = self._waits_since(timeout)
                 if since_s is not None:
-                    yield each, each.address, since_s
+                    yield timeout, timeout.address, since_s
 
     def _waits_since(self, connection: OpenConnection) -> float | None:
         """Return when a connection began to wait for its client; None if it must stay."""

@@ -62,9 +62,9 @@ class Evictions(Generic[T]):
     def next(self, now_s: float) -> T | None:
         """Return the connection to close, at a time of the loop; None if all must stay."""
         if now_s < self._ranked_until_s:
-            found = self._first()
-            if found is not None:
-                return found
+            first = self._first()
+            if first is not None:
+                return first
         self._rank(now_s)
         return self._first()
 

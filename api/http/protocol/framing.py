@@ -45,12 +45,12 @@ class Counted:
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
         """Return the part of `data` in the body, and the part after it."""
-        left = self._left
-        if len(data) <= left:
-            self._left = left - len(data)
+        remaining = self._left
+        if len(data) <= remaining:
+            self._left = remaining - len(data)
             return data, b""
         self._left = 0
-        return data[:left], data[left:]
+        return data[:remaining], data[remaining:]
 
 
 class Chunked:

@@ -61,9 +61,9 @@ def media_type_of(value: str) -> MediaType:
     name, _, rest = value.partition(";")
     parameters: dict[str, str] = {}
     for part in _PARTS.findall(rest) if '"' in rest else rest.split(";"):
-        key, is_given, given = part.partition("=")
+        key, is_given, parameter = part.partition("=")
         if is_given:
-            parameters.setdefault(key.strip().lower(), _unquoted(given.strip()))
+            parameters.setdefault(key.strip().lower(), _unquoted(parameter.strip()))
     return MediaType(name.strip().lower(), parameters)
 
 

@@ -1,4 +1,4 @@
-"""A server that stands by, and the loop that it runs in."""
+"""A follower, and the loop that it runs in."""
 
 import pytest
 

@@ -83,7 +83,7 @@ class Peer:
 
 @asynccontextmanager
 async def peer_that(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
-    """Have a peer behave so on each connection, until the test ends."""
+    """Make a peer behave so on each connection, until the test ends."""
     peer = Peer(behaviour)
     server = await asyncio.start_server(peer.take, "127.0.0.1", 0, ssl=tls)
     scheme = "http" if tls is None else "https"

@@ -86,7 +86,7 @@ class Following:
 
 
 class Second:
-    """A server that stands by, and a client of it."""
+    """A follower, and a client of it."""
 
     def __init__(self, following: Following, http: httpx.AsyncClient) -> None:
         self.forwarder = following.forwarder

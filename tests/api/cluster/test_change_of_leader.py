@@ -79,7 +79,7 @@ async def test_a_known_head_asks_for_the_lease_each_time(
         term.clock.s = LEASE_S  # as after a pause
         assert [await by_whom(wire, asked) for asked in (KNOWN, POLL)] == ["leader"] * 2
 
-        term.lease.renewed(sent_s=LEASE_S)  # nobody has claimed it meanwhile
+        term.lease.renewed(sent_s=LEASE_S)  # nobody has claimed it in the meantime
         assert await by_whom(wire, KNOWN) == "second"
         assert (len(await own.payloads()), len(await leader.payloads())) == (3, 1)
 

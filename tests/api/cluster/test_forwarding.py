@@ -1,4 +1,4 @@
-"""A server that stands by: it has the leader answer, both bodies streamed, and says so.
+"""A follower: it has the leader answer, both bodies streamed, and says so.
 
 The leader is a real one on the memory store, and both are behind sockets.
 """
@@ -163,7 +163,7 @@ async def test_what_was_forwarded_once_is_not_forwarded_again(second: Second, le
     assert refusal(await leader.http.get(TOPIC)) == (404, "topic_not_found")
 
 
-async def test_when_another_leads_who_waits_is_told_that_he_does_not_know(
+async def test_when_another_leads_who_waits_is_informed_that_he_does_not_know(
     second: Second, leader: Live
 ) -> None:
     await leader.create()
@@ -179,7 +179,7 @@ async def test_when_another_leads_who_waits_is_told_that_he_does_not_know(
         assert refusal(await waiting) == (504, "outcome_unknown")
 
 
-async def test_what_tells_of_the_server_itself_is_answered_here(second: Second) -> None:
+async def test_requests_about_the_server_itself_are_answered_here(second: Second) -> None:
     for path in ("/health", "/ready", "/metrics", "/v1/cluster"):
         answer = await second.http.get(path)
         assert answer.status_code == 200

@@ -160,7 +160,7 @@ async def test_a_body_that_comes_behind_its_head_waits_too(
     wire.writer.close()
 
 
-async def test_a_read_that_is_broken_off_is_done_again(
+async def test_a_read_that_is_interrupted_is_done_again(
     servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ways, "GRACE_S", 0.0)
@@ -175,7 +175,7 @@ async def test_a_read_that_is_broken_off_is_done_again(
     assert len(body_of(await polling)) == 1
 
 
-async def test_what_waits_at_a_leader_goes_on_if_that_was_only_not_heard_of(
+async def test_what_waits_at_a_leader_continues_if_that_was_only_not_heard_of(
     servers: Sequence[SharingServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ways, "GRACE_S", 0.0)

@@ -1,4 +1,4 @@
-"""A server that stands by, in front of a leader that does not answer as it should."""
+"""A follower, in front of a leader that does not answer as it should."""
 
 import asyncio
 
@@ -79,7 +79,7 @@ async def test_a_cookie_of_one_client_is_not_sent_for_another(second: Second) ->
     assert not [each for each in requests if b"cookie" in each.lower()]
 
 
-async def test_what_is_no_answer_leaves_the_outcome_unknown(second: Second) -> None:
+async def test_what_is_not_an_answer_leaves_the_outcome_unknown(second: Second) -> None:
     for said in (
         b"",
         b"HTTP/1.1 200 OK\r\nconte",

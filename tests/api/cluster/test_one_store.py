@@ -57,7 +57,7 @@ async def test_requests_wait_for_the_next_leader(server: Server) -> None:
         assert not any("tms-forwarded-by" in each.headers for each in answers)
 
 
-async def test_a_poll_goes_on_at_the_next_leader(server: Server) -> None:
+async def test_a_poll_continues_at_the_next_leader(server: Server) -> None:
     poll = f"{TOPIC}/poll?wait=60"
     async with live(own=True) as other:
         await other.create()
@@ -71,7 +71,7 @@ async def test_a_poll_goes_on_at_the_next_leader(server: Server) -> None:
             assert "tms-forwarded-by" not in answer.headers
 
 
-async def test_nothing_of_a_shard_is_told(server: Server) -> None:
+async def test_nothing_of_a_shard_is_reported(server: Server) -> None:
     server.parts.routing._hold_s = 0.0
     away = await server.http.get(TOPICS)
     assert refusal(away) == (503, "no_leader")

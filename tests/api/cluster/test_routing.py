@@ -174,7 +174,9 @@ async def test_a_shard_without_a_leader_is_named_and_the_others_are_served(
             assert "tms-missing-shards" not in (await server.http.get("/v1/transactions")).headers
 
 
-async def test_a_lease_that_is_over_is_no_lead(servers: Sequence[SharingServer]) -> None:
+async def test_a_leader_with_an_expired_lease_does_not_lead(
+    servers: Sequence[SharingServer],
+) -> None:
     first, _ = servers
     await first.http.put(topic("n0"))
     first.left_s = 0.0
@@ -265,7 +267,7 @@ async def test_a_shard_that_moves_while_many_publish_loses_and_refuses_nothing(
 
 
 async def test_who_is_cancelled_while_a_lead_ends_is_cancelled(anyio_backend: str) -> None:
-    """Or else a group of tasks of which one has failed would go on without the others."""
+    """Or else a group of tasks of which one has failed would continue without the others."""
     has_ended = False
     for count in range(TURNS_MAX):
         async with sharing(1) as [server]:

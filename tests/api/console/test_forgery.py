@@ -175,7 +175,7 @@ async def test_each_form_changes_something_if_it_is_not_forged(open_site: Site) 
         assert after != before[0] or await _state(open_site) != before[1], path
 
 
-async def test_a_link_of_another_site_tells_nothing(open_site: Site) -> None:
+async def test_a_link_of_another_site_reports_nothing(open_site: Site) -> None:
     async def told(site_of_link: str) -> bool:
         headers = {"sec-fetch-site": site_of_link, "sec-fetch-mode": "navigate"}
         path = "/console/cleanup?told=call+this+number"

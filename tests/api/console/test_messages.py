@@ -160,7 +160,7 @@ async def test_fates_where_another_system_manages_transactions(anyio_backend: ob
         assert '<rect class="stop"' not in await opened.browser.get(PAGE)
 
 
-async def test_superseded_and_expired_messages_are_told(open_site: Site) -> None:
+async def test_superseded_and_expired_messages_are_reported(open_site: Site) -> None:
     await open_site.create(cleanup="compact")
     old = await publish(open_site, b"old", b"k")
     new = await publish(open_site, b"new", b"k")
@@ -283,7 +283,7 @@ async def test_who_may_not_consume_sees_no_message(guarded_site: Site) -> None:
     assert "Publish a message" not in page
     shown = await reader.get(f"{PAGE}/messages/{message_id.hex()}")
     assert "committed" in shown
-    assert "It belongs to no transaction" not in shown  # only who operates the server is told
+    assert "It belongs to no transaction" not in shown  # only operators of the server are told
     await reader.get("topics")
     assert (await reader.post(f"{PAGE}/publish", {"payload": "x"})).status_code == 403
     assert len(await messages_of(guarded_site)) == 1

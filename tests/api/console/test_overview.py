@@ -85,4 +85,4 @@ async def test_pages_are_small_with_much_to_show(anyio_backend: object) -> None:
         for path in ("", "/transactions", "/readers"):
             page = await server.page(path)
             assert len(page.encode()) < BYTES_MAX, path
-        assert "The same for 280 more." in await server.page()
+        assert "There are 280 more of this kind." in await server.page()

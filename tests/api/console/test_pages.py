@@ -23,7 +23,7 @@ _KNOWN = {row.path.split("/")[1] for row in ROWS if row.path} | {"schemas", "ass
 
 
 async def fill(opened: Site) -> None:
-    """Have something on each page."""
+    """Put something on each page."""
     services = opened.services
     await opened.create()
     ids = await services.messaging.publish(TOPIC, [b'{"a": 1}', b"text", b"\xff"])

@@ -93,7 +93,7 @@ async def test_a_topic_is_created_changed_trimmed_and_deleted(open_site: Site) -
         await messaging.topic(TOPIC)
 
 
-async def test_a_bad_setting_is_told_and_creates_nothing(open_site: Site) -> None:
+async def test_a_bad_setting_is_reported_and_creates_nothing(open_site: Site) -> None:
     await open_site.browser.get("topics", namespace=NS)
     for fields in ({"ttl": "-1"}, {"others": "no equals"}, {"retention_bytes": "many"}):
         answer = await open_site.browser.post(f"namespaces/{NS}/topics", {"name": "t", **fields})

@@ -90,7 +90,7 @@ async def test_hostile_names_do_nothing(server: Watched) -> None:
     assert "\u202e" not in overview
 
 
-async def test_a_transaction_that_never_was_is_told_as_a_page(server: Watched) -> None:
+async def test_a_transaction_that_never_was_is_reported_as_a_page(server: Watched) -> None:
     answer = await server.http.get("/console/transactions/12345")
     assert answer.status_code == 404
     assert answer.text.startswith("<!doctype html>")

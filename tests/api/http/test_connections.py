@@ -75,7 +75,7 @@ async def test_if_none_is_idle_one_more_is_told_so(narrow: Live) -> None:
 
 
 async def full(served: Live, places: int) -> list[Wire]:
-    """Have a request at work on each connection that there may be."""
+    """Make a request at work on each connection that there may be."""
     waiting = [await served.connect() for _ in range(places)]
     for wire in waiting:
         await wire.send("POST", f"{TOPIC}/poll?wait=60", b"{}", {"content-type": JSON_TYPE})

@@ -149,7 +149,7 @@ def ask_and_end(port: int, ca: Path, version: ssl.TLSVersion, sent: bytes) -> by
     return answered
 
 
-async def test_over_tls_too_where_the_protocol_allows_it(server: Secured) -> None:
+async def test_over_tls_too_if_the_protocol_allows_it(server: Secured) -> None:
     version = ssl.TLSVersion.TLSv1_3
     sent = request(b"PUT", TOPIC) + PUBLISH * 3 + PING
 

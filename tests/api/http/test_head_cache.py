@@ -18,7 +18,7 @@ def head(target: str = "/a", fields: str = "host: localhost", method: str = "GET
 
 
 def parse(cache: HeadCache, whole: bytes) -> Head:
-    """Have the cache parse a head with something behind it."""
+    """Make the cache parse a head with something behind it."""
     return cache.parse(whole + b"behind", len(whole))
 
 

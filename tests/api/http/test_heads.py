@@ -33,7 +33,7 @@ async def refused(wire: Wire) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "request_line", [b"no http at all\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00"]
 )
-async def test_what_is_no_http_is_told_so(served: Live, request_line: bytes) -> None:
+async def test_what_is_not_http_is_answered_so(served: Live, request_line: bytes) -> None:
     wire = await served.connect()
     wire.writer.write(request_line)
 
@@ -56,7 +56,7 @@ async def test_a_head_without_end_is_refused_at_its_cap(served: Live) -> None:
 
 
 @pytest.mark.parametrize("path", ["/health", f"{TOPIC}/publish"])
-async def test_the_cap_of_a_head_is_set_and_told(anyio_backend: object, path: str) -> None:
+async def test_the_cap_of_a_head_is_set_and_reported(anyio_backend: object, path: str) -> None:
     async with live(Limits(request_head_bytes_max=1000)) as served:
         await served.create()
         wire = await served.connect()
@@ -80,7 +80,7 @@ async def test_a_large_body_makes_no_large_head(anyio_backend: object) -> None:
         await wire.close()
 
 
-async def test_many_requests_are_no_large_head(served: Live) -> None:
+async def test_many_requests_are_not_a_large_head(served: Live) -> None:
     await served.create()
     wire = await served.connect()
     for _ in range(HEAD_BYTES_MAX // 1000 + 10):

@@ -57,7 +57,7 @@ def test_a_path_of_no_route_is_not_found(path: str) -> None:
     assert (refused.value.problem.code, refused.value.detail) == ("not_found", detail)
 
 
-def test_another_method_is_told_those_there_are() -> None:
+def test_another_method_is_answered_with_the_allowed_ones() -> None:
     with pytest.raises(InvalidRequest) as refused:
         ROUTER.find("POST", "/a")
 
@@ -65,7 +65,7 @@ def test_another_method_is_told_those_there_are() -> None:
     assert refused.value.detail["allow"] == "GET, HEAD, PUT"
 
 
-def test_what_is_no_utf8_is_refused() -> None:
+def test_what_is_not_utf8_is_refused() -> None:
     with pytest.raises(InvalidRequest) as refused:
         ROUTER.find("GET", "/a/%ff")
 

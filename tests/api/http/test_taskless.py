@@ -34,7 +34,7 @@ async def test_what_does_not_wait_ends_at_once_and_needs_no_task() -> None:
     assert (seen, running.tasks) == (["all"], set())
 
 
-async def test_what_waits_once_goes_on_with_the_answer_and_needs_no_task() -> None:
+async def test_what_waits_once_continues_with_the_answer_and_needs_no_task() -> None:
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     seen: list[object] = []
 
@@ -182,7 +182,7 @@ async def by_anyio() -> None:
 
 @pytest.mark.parametrize("ask", [by_name, by_timeout, by_anyio], ids=lambda ask: ask.__name__)
 @pytest.mark.parametrize("waits", [0, 1, 2])
-async def test_who_asks_for_a_task_before_the_second_wait_is_told(
+async def test_who_needs_a_task_before_the_second_wait_gets_an_error(
     ask: Callable[[], Coroutine[Any, Any, None]], waits: int, asked_for_task: list[str]
 ) -> None:
     futures = [asyncio.get_running_loop().create_future() for _ in range(waits)]

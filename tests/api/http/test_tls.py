@@ -91,7 +91,7 @@ async def test_what_comes_with_the_end_of_the_handshake_is_answered(server: Secu
         ("", "DNS:alice.example", None),
     ],
 )
-async def test_a_certificate_says_who_asks(
+async def test_a_certificate_names_the_caller(
     server: Secured, authority: Authority, name: str, sans: str, principal: str | None
 ) -> None:
     wire = await server.connect(authority.issue(name, sans))
@@ -195,7 +195,7 @@ async def test_a_connection_counts_once(anyio_backend: object, authority: Author
             await wire.close()
 
 
-async def test_a_new_certificate_is_for_new_connections_and_the_old_ones_go_on(
+async def test_a_new_certificate_is_for_new_connections_and_the_old_ones_continue(
     server: Secured, authority: Authority
 ) -> None:
     old = await server.connect()

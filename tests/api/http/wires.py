@@ -52,7 +52,7 @@ class Recorded(asyncio.Transport):
     resume_reading = pause_reading
 
     def answers(self) -> list[Answer]:
-        """Return what was answered. Fails if that is no row of whole answers."""
+        """Return what was answered. Fails if that is not a row of whole answers."""
         answers, rest = [], self.written
         while rest:
             head, end, rest = rest.partition(b"\r\n\r\n")

@@ -90,7 +90,7 @@ async def test_every_operation_has_an_answering_route(rest: Rest) -> None:
             assert refusal(answer)[1] not in {"not_found", "method_not_allowed"}, path
 
 
-async def test_every_code_of_the_catalogue_is_told_with_its_status(rest: Rest) -> None:
+async def test_every_code_of_the_catalogue_is_reported_with_its_status(rest: Rest) -> None:
     told: set[str] = set()
     for item in (await document(rest))["paths"].values():
         for operation in item.values():
@@ -105,7 +105,7 @@ async def test_every_code_of_the_catalogue_is_told_with_its_status(rest: Rest) -
     assert told == set(CATALOGUE) - CLIENT_ONLY - METADATA - AT_OPENING - WITHOUT_SERVER - unmatched
 
 
-def test_errors_that_follow_from_path_body_and_query_are_told_and_not_listed() -> None:
+def test_errors_that_follow_from_path_body_and_query_are_reported_and_not_listed() -> None:
     follow = {o.name: set(replace(o, errors=()).all_errors) for o in OPERATIONS}
     of_part = {"not_found"}  # it is also listed where a whole part of the server may be off
 

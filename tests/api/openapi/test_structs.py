@@ -44,7 +44,7 @@ def outer(*, answered: bool = False) -> dict[str, Any]:
     return schema
 
 
-def test_a_struct_is_told_with_all_that_is_in_it() -> None:
+def test_a_struct_is_reported_with_all_that_is_in_it() -> None:
     assert outer() == {
         "description": "A whole.",
         "type": "object",

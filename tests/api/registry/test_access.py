@@ -59,7 +59,7 @@ async def test_the_rule_for_its_action_is_all_an_operation_needs(secured: Secure
         assert not {401, 403, 500} & set(found), (operation.name, found)
 
 
-async def test_checks_are_counted_by_who_asks(
+async def test_checks_are_counted_by_the_caller(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checker, asked = secured.registry.checker, []
@@ -158,7 +158,7 @@ async def test_a_name_is_the_same_however_it_is_written(secured: Secured) -> Non
             assert (await secured.call(ann, path))[0] == 40301, path
 
 
-async def test_an_alias_is_no_way_to_what_one_may_not_read(secured: Secured) -> None:
+async def test_an_alias_is_not_a_way_to_what_one_may_not_read(secured: Secured) -> None:
     ann, root = await secured.headers("ann"), await secured.headers(ROOT)
     await secured.allow("ann", Action.READ, Action.COMPATIBILITY, name="mine*")
     await secured.allow("eve", Action.READ, name="b")
@@ -291,7 +291,7 @@ def told_of(secured: Secured, principal: str) -> list[dict[str, Any]]:
     return [each for each in found if each["principal"] == principal]
 
 
-async def test_each_refusal_and_each_use_is_told_with_the_right_word(secured: Secured) -> None:
+async def test_each_refusal_and_each_use_is_reported_with_the_right_word(secured: Secured) -> None:
     names = {"subject": "a", "version": 1, "id": 1, "context": ".none"}
     guid = secured.registry.state.latest("a").schema.guid  # type: ignore[union-attr]
     refused = await secured.headers("refused")
@@ -324,7 +324,7 @@ async def test_each_refusal_and_each_use_is_told_with_the_right_word(secured: Se
                 assert about in {line["resource"] for line in told}, (operation.name, told)
 
 
-async def test_what_is_refused_behind_the_door_is_told_as_denied(secured: Secured) -> None:
+async def test_what_is_refused_behind_the_door_is_reported_as_denied(secured: Secured) -> None:
     ann = await secured.headers("ann")
     await secured.allow("ann", Action.WRITE, Action.COMPATIBILITY, name="mine")
     references = [{"name": "n.A", "subject": "a", "version": 1}]

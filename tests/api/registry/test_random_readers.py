@@ -1,4 +1,4 @@
-"""Whatever rules one has and whatever one asks: no word of what one may not read is told.
+"""Whatever rules one has and whatever one asks: no word of what one may not read is reported.
 
 Each subject has words of its own in its schemas. Who asks has random rules, and asks for anything:
 by name, alias, id, guid and context, in all forms, by payloads, and by writing and importing. A
@@ -272,5 +272,5 @@ async def histories(rules: list[Rule], seed: int) -> None:
     phases=[Phase.generate],  # an example takes a second: what is told says enough
 )
 @given(rules=NEAR_RULES, seed=st.integers(0, 2**32))
-def test_no_word_is_told_of_what_one_may_not_read(rules: list[Rule], seed: int) -> None:
+def test_nothing_is_said_about_what_one_may_not_read(rules: list[Rule], seed: int) -> None:
     asyncio.run(histories(rules, seed))

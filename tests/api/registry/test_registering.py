@@ -334,7 +334,7 @@ async def test_a_long_list_comes_in_parts(api: Api) -> None:
     )
 
 
-async def test_what_tells_of_the_registry(api: Api) -> None:
+async def test_reports_about_the_registry(api: Api) -> None:
     assert await api.get("/") == (200, {})
     assert await api.get("/schemas/types") == (200, ["AVRO", "JSON", "PROTOBUF"])
     assert (await api.get("/v1/metadata/id?x=1"))[1]["scope"]["clusters"]["tms-topic"] == (

@@ -115,7 +115,7 @@ async def test_the_order_of_other_attributes_does_not_matter(api: Api) -> None:
     assert (await api.register("u", written_out.replace('"doc":""', '"doc":"d"')))["version"] == 2
 
 
-async def test_versions_that_lead_too_far_by_now_are_no_hindrance(api: Api) -> None:
+async def test_versions_that_lead_too_far_by_now_do_not_hinder(api: Api) -> None:
     """Limits may be lower than when they were registered."""
     called = api.registries.make(limits=SchemaLimits(references_depth_max=9))
     await called.register("f0", ENUM % "n.E0")

@@ -119,11 +119,11 @@ async def test_a_huge_count_of_messages_costs_nothing(topic: Rest, count: bytes)
         "[" * 100_000,
     ],
 )
-async def test_json_that_is_no_publish(topic: Rest, body: str) -> None:
+async def test_json_that_is_not_a_publish(topic: Rest, body: str) -> None:
     assert refusal(await topic.post("publish", body, JSON_TYPE)) == INVALID_BODY
 
 
-async def test_json_of_bytes_that_are_no_utf8(topic: Rest) -> None:
+async def test_json_of_bytes_that_are_not_utf8(topic: Rest) -> None:
     assert (
         refusal(await topic.post("publish", b'{"messages": ["\xff"]}', JSON_TYPE)) == INVALID_BODY
     )
@@ -159,7 +159,7 @@ async def test_json_of_bytes_that_are_no_utf8(topic: Rest) -> None:
         ("[]", "invalid_body"),
     ],
 )
-async def test_json_that_is_no_poll(topic: Rest, body: str, code: str) -> None:
+async def test_json_that_is_not_a_poll(topic: Rest, body: str, code: str) -> None:
     assert refusal(await topic.post("poll", body, JSON_TYPE)) == (400, code)
 
 
@@ -190,7 +190,7 @@ async def test_a_start_of_cdaps_clients_means_what_it_says(topic: Rest) -> None:
 
 
 @pytest.mark.parametrize("wait", ["-1", "x", "", "nan", "inf", "1_0", " 1", "1&wait=2", "1e", "."])
-async def test_a_wait_that_is_no_time(topic: Rest, wait: str) -> None:
+async def test_a_wait_that_is_not_a_time(topic: Rest, wait: str) -> None:
     answer = await topic.post("poll", {}, query=f"?wait={wait}")
 
     assert refusal(answer) == (400, "invalid_wait")
@@ -273,7 +273,7 @@ async def test_gzip_is_taken(rest: Rest, encoding: str) -> None:
     assert await rest.payloads() == [b"a" * 1000]
 
 
-async def test_identity_is_no_encoding(rest: Rest) -> None:
+async def test_identity_is_not_an_encoding(rest: Rest) -> None:
     await rest.create()
 
     answer = await rest.post(
@@ -336,7 +336,7 @@ async def test_gzip_that_is_none(topic: Rest, body: bytes) -> None:
     assert refusal(answer) == (400, "invalid_compression")
 
 
-async def test_gzip_within_gzip_is_no_body(topic: Rest) -> None:
+async def test_gzip_within_gzip_is_not_a_body(topic: Rest) -> None:
     answer = await topic.post("publish", zipped(zipped(avro_publish(b"a"))), headers=GZIP)
 
     assert refusal(answer) == INVALID_BODY

@@ -44,7 +44,7 @@ async def test_dead_letters_are_listed_redriven_and_dropped(own: Rest) -> None:
     assert await listed(own, 0) == []
 
 
-async def test_pages_of_dead_letters_go_on_behind_the_last_one(own: Rest) -> None:
+async def test_pages_of_dead_letters_continue_behind_the_last_one(own: Rest) -> None:
     await group(own, attempts_max=1)
     await publish(own, "1", "2", "3")
     await reject(own, 3)

@@ -155,7 +155,7 @@ async def test_a_library_reads_the_answer_by_the_schema_of_the_document() -> Non
         [],
     ],
 )
-async def test_what_is_no_message_is_refused(message: Any) -> None:
+async def test_what_is_not_a_message_is_refused(message: Any) -> None:
     async with live() as rest:
         await rest.create()
         body = json.dumps({"messages": ["fine", message]}).encode()

@@ -136,7 +136,7 @@ async def test_wrong_requests_change_nothing(
     assert (await own.http.get(GROUP)).json() == before
 
 
-async def test_kinds_are_told_apart(own: Rest) -> None:
+async def test_kinds_are_distinguished(own: Rest) -> None:
     await group(own)
     single = f"{TOPIC}/subscriptions/single"
     await own.http.put(single)

@@ -143,7 +143,7 @@ async def test_two_with_one_name_and_sequence_are_one_that_repeats_itself(group:
     assert payloads(await take(group, "a", messages=2, sequence=8)) == ["3", "4"]
 
 
-async def test_one_who_begins_anew_takes_back_what_its_name_had(group: Live) -> None:
+async def test_one_who_begins_again_takes_back_what_its_name_had(group: Live) -> None:
     old = await take(group, "a", messages=3)
     new = await take(group, "a", messages=3, anew=True)
     assert (payloads(new), new["attempts"]) == (payloads(old), [])

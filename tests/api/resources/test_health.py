@@ -87,7 +87,7 @@ async def test_there_is_nothing_at_other_paths(rest: Rest, method: str, path: st
     ],
 )
 @pytest.mark.parametrize("method", ["PATCH", "OPTIONS", "TRACE", "PROPFIND"])
-async def test_another_method_is_told_which_ones_there_are(
+async def test_another_method_is_answered_with_the_allowed_methods(
     rest: Rest, method: str, path: str, allowed: str
 ) -> None:
     answer = await rest.http.request(method, path)
@@ -107,7 +107,7 @@ async def test_a_hot_path_that_is_escaped_or_very_long_finds_its_endpoint_too(re
     assert len(long.content) < 2000, "a refusal does not send all of a long name back"
 
 
-async def test_a_failure_of_ours_is_logged_and_tells_nothing(
+async def test_a_failure_of_ours_is_logged_and_reports_nothing(
     rest: Rest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(*_: object) -> None:
@@ -133,7 +133,7 @@ async def test_a_store_that_is_closed_is_a_503_with_retry_after(rest: Rest) -> N
         assert answer.headers["retry-after"] == "1"
 
 
-async def test_ready_tells_which_tasks_of_the_server_fail(rest: Rest) -> None:
+async def test_ready_reports_which_tasks_of_the_server_fail(rest: Rest) -> None:
     is_going_on = asyncio.Event()
 
     async def work() -> None:

@@ -50,7 +50,7 @@ async def test_a_number_is_400_and_changes_nothing(own: Rest, form: Any) -> None
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "12x", "0012", str(2**63), "1" + "0" * 30])
-async def test_text_that_is_no_id_is_400(own: Rest, text: str) -> None:
+async def test_text_that_is_not_an_id_is_400(own: Rest, text: str) -> None:
     await own.create()
     transaction_id = await started(own)
 
@@ -61,7 +61,7 @@ async def test_text_that_is_no_id_is_400(own: Rest, text: str) -> None:
         assert refusal(answer) == (400, code), path
 
 
-async def test_errors_tell_ids_as_text_and_no_number_that_might_be_rounded(own: Rest) -> None:
+async def test_errors_report_ids_as_text_and_no_number_that_might_be_rounded(own: Rest) -> None:
     transaction_id = await started(own, owner="o", sequence=1)
     busy = await ask(own, "", {"owner": "o", "sequence": 2})
     unknown = await own.http.get(f"{TRANSACTIONS}/7")

@@ -57,7 +57,7 @@ async def test_a_transactional_publish_answers_what_rolls_it_back(rest: Rest) ->
     assert AVRO.decode_range(answer.content) == RollbackRange(POINTER, NOW_MS, 0, NOW_MS, 1)
 
 
-async def test_a_publish_tells_the_ids_if_it_is_asked(rest: Rest) -> None:
+async def test_a_publish_reports_the_ids_if_it_is_asked(rest: Rest) -> None:
     await rest.create()
 
     in_json = await rest.post("publish", {"messages": ["a", "b"]}, query="?ids=true")
@@ -74,7 +74,7 @@ async def test_a_publish_tells_the_ids_if_it_is_asked(rest: Rest) -> None:
     assert by_avro.rollback_range is None
 
 
-async def test_in_a_transaction_it_tells_the_ids_and_what_rolls_it_back(rest: Rest) -> None:
+async def test_in_a_transaction_it_reports_the_ids_and_what_rolls_it_back(rest: Rest) -> None:
     await rest.create()
     body = {"messages": ["a"], "transactionWritePointer": str(POINTER)}
 
@@ -94,7 +94,7 @@ async def test_in_a_transaction_it_tells_the_ids_and_what_rolls_it_back(rest: Re
     assert seen.content == b"\x00", "no transaction sees them any more"
 
 
-async def test_the_ids_of_what_was_stored_before_are_not_told(rest: Rest) -> None:
+async def test_the_ids_of_what_was_stored_before_are_not_reported(rest: Rest) -> None:
     await rest.create()
     await rest.post("store", avro_publish(b"a", b"b", pointer=POINTER))
     body = {"messages": [], "transactionWritePointer": str(POINTER)}

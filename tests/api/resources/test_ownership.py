@@ -172,7 +172,7 @@ async def test_one_principal_has_no_more_in_progress_than_it_may(callers: Caller
     await callers.started("bob")
 
 
-async def test_owners_are_for_their_principals_and_full_is_told(callers: Callers) -> None:
+async def test_owners_are_for_their_principals_and_full_is_reported(callers: Callers) -> None:
     owners = f"{TRANSACTIONS}/owners"
     publish_all = f"{TOPIC.rpartition('/topics/')[0]}/publish"
 

@@ -255,7 +255,7 @@ async def test_a_wait_is_capped() -> None:
         assert answer.content == b"[]"
 
 
-async def test_a_wait_where_there_are_messages_is_none(rest: Rest) -> None:
+async def test_a_wait_returns_at_once_if_there_are_messages(rest: Rest) -> None:
     await rest.create()
     await rest.publish(b"a")
 

@@ -194,7 +194,7 @@ async def test_a_wait_that_ends_says_where_it_stopped(topic: Rest) -> None:
     assert await poll(topic, f"{COMMITTED}&wait=0.01") == ("", transaction_id)
 
 
-async def test_a_reader_whose_transaction_ends_while_it_waits_is_told(topic: Rest) -> None:
+async def test_a_reader_whose_transaction_ends_while_it_waits_is_reported(topic: Rest) -> None:
     reader = await started(topic)
     task = await waiting(topic, f"?transaction_id={reader}&wait=60")
     await end(topic, reader, "abort")
@@ -219,13 +219,13 @@ async def head_of(
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell where a reader waits after a moment instead of a second."""
+    """Report where a reader waits after a moment instead of a second."""
     monkeypatch.setattr(waiting_reader, "STOPPED_S", 0.02)
 
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("body", [None, avro_poll()], ids=["json", "avro"])
-async def test_a_reader_that_waits_at_a_transaction_is_told_while_it_waits(
+async def test_a_reader_learns_at_which_transaction_it_waits(
     topic: Rest, body: bytes | None
 ) -> None:
     open_one = await started(topic)
@@ -252,7 +252,7 @@ async def test_a_wait_at_a_transaction_ends_with_nothing(topic: Rest) -> None:
         assert await answer.aread() == b"[]"
 
 
-async def test_a_reader_is_told_at_once_that_its_transaction_ended_within_a_second(
+async def test_a_reader_learns_at_once_that_its_transaction_ended_within_a_second(
     topic: Rest,
 ) -> None:
     open_one = await started(topic)
@@ -267,7 +267,7 @@ async def test_a_reader_is_told_at_once_that_its_transaction_ended_within_a_seco
 
 
 @pytest.mark.usefixtures("soon")
-async def test_an_answer_that_said_where_it_waits_breaks_off_if_it_may_not_go_on(
+async def test_an_answer_that_said_where_it_waits_breaks_off_if_it_may_not_continue(
     topic: Rest,
 ) -> None:
     reader, other = await started(topic), await started(topic)
@@ -283,7 +283,7 @@ async def test_an_answer_that_said_where_it_waits_breaks_off_if_it_may_not_go_on
     assert (await topic.http.get(TOPIC)).status_code == 200
 
 
-async def test_a_checkpoint_is_told_as_its_transaction(topic: Rest) -> None:
+async def test_a_checkpoint_is_reported_as_its_transaction(topic: Rest) -> None:
     open_one = await started(topic)
     checkpoint = await topic.http.post(f"/v1/transactions/{open_one}/checkpoint")
     pointer = int(checkpoint.json()["write_pointer"])

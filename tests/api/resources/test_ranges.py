@@ -29,7 +29,7 @@ async def end_of(rest: Rest, isolation: str = "committed") -> str:
     return str(told["topics"]["t"]["end"])
 
 
-async def test_positions_are_told_of_each_topic_and_null_of_none(own: Rest) -> None:
+async def test_positions_are_reported_for_each_topic_and_null_for_none(own: Rest) -> None:
     await own.create()
     await own.create(f"{TOPICS}/empty")
     await own.publish(b"a", b"b")

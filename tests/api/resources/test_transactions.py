@@ -67,7 +67,7 @@ async def test_a_start_with_all_wishes(own: Rest) -> None:
 
 
 @pytest.mark.parametrize("verb", ["", "/checkpoint"])
-async def test_the_codec_is_left_out_where_it_is_not_asked_for(own: Rest, verb: str) -> None:
+async def test_the_codec_is_left_out_if_it_is_not_asked_for(own: Rest, verb: str) -> None:
     path = f"/{await started(own)}{verb}" if verb else ""
 
     assert "transaction" in (await ask(own, path)).json()

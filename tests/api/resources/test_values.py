@@ -64,7 +64,7 @@ def detail(answer: httpx.Response) -> dict[str, Any]:
     return told
 
 
-async def test_values_are_encoded_by_the_latest_schema_and_told_again(rest: Rest) -> None:
+async def test_values_are_encoded_by_the_latest_schema_and_reported_again(rest: Rest) -> None:
     await rest.create(key_subject="keys")
     schema_id = await register(rest, "ns:t-value", ORDER)
     await register(rest, "keys", '"string"')

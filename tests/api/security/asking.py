@@ -70,7 +70,7 @@ async def waiting_poll(
 async def take_away(pair: Pair, what: str, headers: dict[str, str]) -> int:
     """Take a token (by a revocation, or a second that passes) or the first rule away.
 
-    Return the status of who goes on all the same.
+    Return the status of who continues all the same.
     """
     if what == "token":
         await pair.revoke(headers)

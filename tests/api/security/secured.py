@@ -105,7 +105,7 @@ class Server:
 
 @dataclass
 class Pair:
-    """A leader, and one that stands by."""
+    """A leader, and a follower."""
 
     clock: ManualClock
     services: OpenServices
@@ -126,19 +126,19 @@ class Pair:
         return {"authorization": f"Bearer {token}"}
 
     async def revoke(self, headers: dict[str, str]) -> None:
-        """Have a token hold no more, at both."""
+        """Make a token invalid at both."""
         token_id = headers["authorization"].split("_")[1]
         await self.leader.grants.remove_token(token_id)
         await until(lambda: self.standby.grants.token(token_id) is None)
 
     async def allow(self, who: str, *actions: Action, **more: Any) -> str:
-        """Have a rule in force at both, and return its id."""
+        """Add a rule at both, and return its id."""
         rule = await self.leader.grants.add_rule(rule_of(who, *actions, **more))
         await until(lambda: rule in self.standby.grants.rules)
         return rule.id
 
     async def disallow(self, rule_id: str) -> None:
-        """Have a rule in force no more, at both."""
+        """Revoke a rule at both."""
         await self.leader.grants.remove_rule(rule_id)
         await until(lambda: all(rule.id != rule_id for rule in self.standby.grants.rules))
 

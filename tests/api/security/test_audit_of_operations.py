@@ -54,7 +54,7 @@ async def ask(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_each_refusal_is_told_and_nothing_as_allowed(pair: Pair, way: str) -> None:
+async def test_each_refusal_is_reported_and_nothing_as_allowed(pair: Pair, way: str) -> None:
     transaction = await make_things(pair)
     headers = await pair.token("ann")
     for operation, path, body in targets(transaction):
@@ -77,7 +77,7 @@ async def test_each_refusal_is_told_and_nothing_as_allowed(pair: Pair, way: str)
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("who", ["ann", "root"])
-async def test_each_use_is_told_and_nothing_as_denied(pair: Pair, way: str, who: str) -> None:
+async def test_each_use_is_reported_and_nothing_as_denied(pair: Pair, way: str, who: str) -> None:
     headers = pair.root if who == "root" else await pair.token("ann")
     for action in EVERY_RULE:
         await pair.allow("ann", action)
@@ -116,7 +116,7 @@ def _body_of(how: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_is_of_another_is_told_as_denied(pair: Pair, way: str) -> None:
+async def test_what_is_of_another_is_reported_as_denied(pair: Pair, way: str) -> None:
     server = pair.servers[way]
     await pair.services.messaging.create_topic(T)
     ann, tom = [await pair.token(name) for name in ("ann", "tom")]
@@ -160,7 +160,7 @@ async def test_what_is_of_another_is_told_as_denied(pair: Pair, way: str) -> Non
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_topics_of_the_service_are_told_as_denied(pair: Pair, way: str) -> None:
+async def test_topics_of_the_service_are_reported_as_denied(pair: Pair, way: str) -> None:
     server, headers = pair.servers[way], await pair.token("ann")
     for action in ACTIONS_OF[Kind.TOPIC]:
         await pair.allow("ann", action, namespace="system", name="_*")
@@ -210,7 +210,7 @@ async def test_whose_transactions_somebody_else_ends_is_told(
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_who_grants_is_told_with_what(pair: Pair, way: str) -> None:
+async def test_who_grants_is_reported_with_what(pair: Pair, way: str) -> None:
     server, root = pair.servers[way], pair.root
 
     async def told(method: str, path: str, body: Any = None) -> tuple[Any, dict[str, Any]]:
@@ -235,7 +235,7 @@ async def test_who_grants_is_told_with_what(pair: Pair, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_drops_the_open_messages_of_a_group_is_told_each_time(
+async def test_what_drops_the_open_messages_of_a_group_is_reported_each_time(
     pair: Pair, way: str
 ) -> None:
     server, ann, group = pair.servers[way], await pair.token("ann"), f"{TOPIC}/subscriptions/g"

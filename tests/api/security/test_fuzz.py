@@ -41,7 +41,7 @@ CREDENTIALS = (
 
 @pytest.fixture(scope="module")
 def urls() -> Iterator[list[str]]:
-    """A leader and a server that stands by, in a thread of their own."""
+    """A leader and a follower, in a thread of their own."""
     found: list[str] = []
     loop, started, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""A path is at the leader what it was at the server that stands by, and is judged alike at both."""
+"""A path is at the leader what it was at the follower, and is judged alike at both."""
 
 import pytest
 

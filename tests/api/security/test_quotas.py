@@ -161,7 +161,7 @@ async def test_connections(anyio_backend: object, way: str) -> None:
             assert await asked(first, both.ann) == 200
             assert await asked(second, both.ann) == 429
             assert await asked(third, both.tom) == 200
-        # One that another goes on to use is theirs.
+        # One that another continues to use is theirs.
         assert await asked(third, both.ann) == 429
         assert await asked(first, both.tom) == 429
         await first.close()

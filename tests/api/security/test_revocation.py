@@ -249,7 +249,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_password_is_verified_anew_while_a_poll_waits(
+async def test_a_password_is_verified_again_while_a_poll_waits(
     anyio_backend: object, tmp_path: Path, way: str, quick: None
 ) -> None:
     file = tmp_path / "passwords"

@@ -116,7 +116,9 @@ async def test_it_holds_no_longer_than_as_authorization(pair: Pair, way: str, qu
         assert (await server.http.get(TOPIC, headers=told)).status_code == 401
 
 
-async def test_what_it_says_is_told_nowhere(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_it_says_is_reported_nowhere(
+    pair: Pair, caplog: pytest.LogCaptureFixture
+) -> None:
     secret = new_token("canary")[0]
     for server in pair.servers.values():
         for _ in range(TIMES):

@@ -1,4 +1,4 @@
-"""Servers start anew, change who leads, and have other clocks: a good token is never told 401."""
+"""Servers start again, change who leads, and have other clocks: a good token is never told 401."""
 
 import asyncio
 import gc
@@ -117,7 +117,7 @@ class _OtherKeys:
         return self.sealing()[1] if key_id else None
 
 
-async def test_a_servers_own_calls_go_on_when_the_other_starts_anew(pair: Pair) -> None:
+async def test_a_servers_own_calls_continue_when_the_other_starts_again(pair: Pair) -> None:
     sealer = Sealer(pair.standby.keys, "7", pair.clock)
     path = "v1/namespaces/system/topics/_schemas"
     signing = Signing(sealer, pair.leader.url, start_anew(pair))
@@ -134,7 +134,7 @@ async def test_a_servers_own_calls_go_on_when_the_other_starts_anew(pair: Pair) 
 # anyio leaves a transport to the collector if it is cancelled as the connection is made. The
 # collector has to find it before the loop ends: a loop that is closed cannot close it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_change_of_leader_at_any_moment_is_no_401_and_no_500(
+async def test_a_change_of_leader_at_any_moment_causes_no_401_or_500(
     pair: Pair, ann: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leader, forwarder = pair.leader.url, pair.forwarder
@@ -168,7 +168,7 @@ async def test_a_change_of_leader_at_any_moment_is_no_401_and_no_500(
     assert (await pair.standby.http.post(PUBLISH, json=BODY, headers=ann)).status_code == 200
 
 
-async def test_a_poll_that_waits_at_an_earlier_process_is_broken_off(
+async def test_a_poll_that_waits_at_an_earlier_process_is_interrupted(
     pair: Pair, ann: dict[str, str]
 ) -> None:
     pair.forwarder.forward_to(pair.leader.url, start_anew(pair))
@@ -179,7 +179,7 @@ async def test_a_poll_that_waits_at_an_earlier_process_is_broken_off(
     assert refusal(await asyncio.wait_for(polling, WAIT_S_MAX)) == (504, "outcome_unknown")
 
 
-def test_identities_are_told_for_one_process() -> None:
+def test_identities_are_reported_for_one_process() -> None:
     sealer = Sealer(_OtherKeys(), "7", ManualClock(0))
     header = sealer.seal(Identity("ann"), "GET", "/", b"", target="x", body=b"", boot="a" * 16)
     assert b";for=" + b"a" * 16 + b";" in header

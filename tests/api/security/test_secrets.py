@@ -1,4 +1,5 @@
-"""No secret is told: not in logs, metrics, documents, refusals, settings, nor to other processes.
+"""No secret is reported: not in logs, metrics, documents, refusals, settings, nor to other
+processes.
 
 One server in a process of its own is given a token, a password and a web token, right ones and
 wrong ones; then all that it tells is looked through.
@@ -116,7 +117,7 @@ def ask_all(told: Told, url: str) -> Iterator[httpx.Response]:
             yield http.get("/v1/cluster", headers={**headers, "TMS-Principal": header})
 
 
-def test_nothing_that_a_server_tells_has_a_secret(told: tuple[Told, ServerProcess]) -> None:
+def test_nothing_that_a_server_reports_has_a_secret(told: tuple[Told, ServerProcess]) -> None:
     given, server = told
     statuses = set()
     for answer in ask_all(given, server.url):

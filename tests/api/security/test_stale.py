@@ -22,7 +22,7 @@ UNAVAILABLE = (503, "rules_unavailable")
 
 
 async def lose(pair: Pair, server: Server) -> None:
-    """Have a server without its store for as long as what it knows holds."""
+    """Make a server without its store for as long as what it knows holds."""
     host: Any = server.store._host
     host.disconnect(server.store)
     pair.clock.advance(int(STALE_S * 1000))

@@ -1,4 +1,4 @@
-"""What callers do through a server that stands by is theirs at the leader."""
+"""What callers do through a follower is theirs at the leader."""
 
 import json
 
@@ -82,7 +82,7 @@ async def test_several_topics_are_published_to_if_all_may_be(pair: Pair) -> None
     assert (await pair.leader.http.post(f"{TOPIC}/poll", json={}, headers=ann)).json() == []
 
 
-async def test_the_audit_tells_who_asked_and_which_server_passed_it_on(pair: Pair) -> None:
+async def test_the_audit_reports_who_asked_and_which_server_passed_it_on(pair: Pair) -> None:
     ann = await pair.token("ann")
     made = await pair.standby.http.put(TOPIC, headers=ann)
     assert made.status_code == 404

@@ -124,7 +124,7 @@ def set_alias(state: Any) -> Any:
 
 @pytest.mark.parametrize("check", ["id", "full"])
 @pytest.mark.parametrize("where", [{"subject": "hidden"}, {"subject_strategy": "record"}])
-async def test_a_check_tells_nothing_to_who_may_not_read(
+async def test_a_check_reports_nothing_to_those_who_may_not_read(
     topic: Topic, check: str, where: dict[str, str]
 ) -> None:
     await topic.properties(schema_check=check, **where)

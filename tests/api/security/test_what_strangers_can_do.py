@@ -65,7 +65,7 @@ async def state_of(rest: Live) -> Any:
     return told, polled.text
 
 
-async def test_where_nobody_is_asked_what_is_refused_changes_nothing() -> None:
+async def test_if_nobody_is_asked_what_is_refused_changes_nothing() -> None:
     async with live(Limits(poll_wait_s_max=0.01), own=True) as rest:
         await rest.create()
         await rest.http.put(f"{TOPIC}/subscriptions/s")

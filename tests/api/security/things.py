@@ -13,7 +13,7 @@ ANN = Caller("ann")
 
 
 async def make_things(pair: Pair) -> int:
-    """Have a topic with one message, a subscription of it, and a transaction of Ann's."""
+    """Make a topic with one message, a subscription of it, and a transaction of Ann's."""
     messaging = pair.services.messaging
     if not await messaging.topics("ns"):
         await messaging.create_topic(T, {})

@@ -1,4 +1,4 @@
-"""Rounds of faults that can go on for as long as wanted, and resume where they were left."""
+"""Rounds of faults that can continue for as long as wanted, and resume where they were left."""
 
 import argparse
 import json

@@ -2,7 +2,7 @@
 
     python -m tests.faults.hbase.shard_rounds --rounds 60 --results /tmp/shards.jsonl
 
-starts HBase, ZooKeeper and etcd, and goes on with the rounds that the file does not have yet. A
+starts HBase, ZooKeeper and etcd, and continues with the rounds that the file does not have yet. A
 line of it says which fault it was, and for how long nothing was acknowledged: the longest of the
 namespaces whose leader was hit, and of the others. It also counts the requests that failed, by
 status, or by the kind of error if there was no answer.
@@ -112,7 +112,7 @@ class ShardRounds:
         others = [pause for pause, was in zip(pauses, is_hit, strict=True) if not was]
         errors = sum((clients.errors for clients in self.clients), Counter[str]())
         done = sum(clients.count for clients in self.clients) - before
-        self.check(limit=2 * READ_AGAIN)  # while they go on
+        self.check(limit=2 * READ_AGAIN)  # while they continue
         for clients in self.clients:
             clients.working.clear()
         self.check()
@@ -234,7 +234,7 @@ class ShardRounds:
         return [victim]
 
     def damage(self) -> Sequence[int]:
-        """Damage one shard, so that no server can open it; another one is restarted meanwhile."""
+        """Damage one shard, so that no server can open it, and restart another server."""
         cluster, victim = self.cluster, self.victim
         place = parse(cluster.store).of_shard(0)
         with closing(happybase.Connection(HOST, cluster.gateway_port)) as connection:
@@ -305,7 +305,7 @@ class ShardRounds:
         return [victim]
 
     def hold_gateway(self) -> Sequence[Server]:
-        """Have what a leader has in hand come two such rounds later, or at the end."""
+        """Make what a leader has in hand come two such rounds later, or at the end."""
         victim = self.victim
         victim.gateway.hold()
         lasts(0.3)

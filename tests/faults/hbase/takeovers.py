@@ -2,7 +2,7 @@
 
     python -m tests.faults.hbase.takeovers --rounds 60 --results /tmp/takeovers.jsonl
 
-starts HBase, ZooKeeper and etcd, and goes on with the rounds that the file does not have yet. A
+starts HBase, ZooKeeper and etcd, and continues with the rounds that the file does not have yet. A
 line of it says which fault it was, and for how long nobody was acknowledged anything.
 
 What is held to: what was acknowledged is there, once; ids ascend; what readers were shown stays as
@@ -179,7 +179,7 @@ class Rounds:
         second.start()
 
     def hold_gateway(self, leader: Server) -> None:
-        """Have what the leader has in hand come two such rounds later, or at the end."""
+        """Make what the leader has in hand come two such rounds later, or at the end."""
         leader.gateway.hold()
         lasts(0.3)
         self.kill(leader)

@@ -58,7 +58,7 @@ class World:
 
     @asynccontextmanager
     async def under_load(self, chance: random.Random, what: str) -> AsyncIterator[Load]:
-        """Have clients at work; at the end, check all that they were told."""
+        """Start clients; at the end, check all that they were told."""
         server, ledger = self.server, self.ledger
         async with Load(server.url, TOPIC, ledger, chance, publishers=PUBLISHERS) as load:
             await load.until_acknowledged(BEFORE)
@@ -119,7 +119,7 @@ def test_what_was_acknowledged_survives_the_death_of(
         async with world.under_load(chance, "+".join(names)) as load:
             for name in names:
                 world.cluster.kill(name)
-            # Where HBase goes on without it, so do its clients; else they are told.
+            # Where HBase continues without it, so do its clients; else they are told.
             if not {"gateway", "zookeeper"}.isdisjoint(names):
                 await asyncio.to_thread(lasts, AWAY_S)
             await asyncio.to_thread(running, world.cluster)

@@ -1,4 +1,4 @@
-"""A share of `shard_rounds`, whose rounds can go on for as long as wanted."""
+"""A share of `shard_rounds`, whose rounds can continue for as long as wanted."""
 
 from contextlib import ExitStack
 

@@ -1,6 +1,6 @@
 """A gateway that is slow, silent, or cut off: latency, then 503, never a wrong answer.
 
-The server recovers by itself, and holds no more memory meanwhile than its limits say.
+The server recovers by itself, and holds no more memory in the meantime than its limits say.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A share of `takeovers`, whose rounds can go on for as long as wanted."""
+"""A share of `takeovers`, whose rounds can continue for as long as wanted."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

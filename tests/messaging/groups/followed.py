@@ -1,4 +1,5 @@
-"""What the members of one group were told, and what follows from that, whatever dies meanwhile.
+"""What the members of one group were told, and what follows from that, whatever dies in the
+meantime.
 
 No exact model: `group_machine.py` has that of the rules.
 

@@ -110,7 +110,7 @@ class GroupMachine(RuleBasedStateMachine):
         return state
 
     def load(self) -> None:
-        """Begin anew with what was written."""
+        """Begin again with what was written."""
         state = self.folded()
         self.window = range(state.last_delivery + 1, self.now_ms * 1000)
         self.read_again = set(state.open)
@@ -164,7 +164,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(keys=KEYS, how=HOW)
     def come_late(self, keys: list[int], how: str) -> None:
-        """Settle what somebody else has taken meanwhile."""
+        """Settle what somebody else has taken in the meantime."""
         self.take(keys, MEMBERS[0], 5, 5)
         self.pass_time(11)
         self.pass_time(4)
@@ -331,7 +331,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def stand_still(self) -> None:
-        """Be stopped for longer than any lease: none has ended when it goes on."""
+        """Be stopped for longer than any lease: none has ended when it continues."""
         held = list(self.commands.state.deliveries)
         self.now_ms += 60_000
         self.commands.restart_leases(self.now_ms)

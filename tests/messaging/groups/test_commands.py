@@ -103,7 +103,7 @@ def test_the_ends_of_long_leases_do_not_pile_up() -> None:
         number = lease(commands, commands.reserve(1, T))
         commands.settle(A, Settle(acks=[Acks(number)]), T)
 
-    # The first one still goes on, so those behind it are not met at the head.
+    # The first one still continues, so those behind it are not met at the head.
     assert len(commands.state._ends) < 100
     commands.end_leases(T + 40_000_000)
     assert kept not in commands.state.deliveries

@@ -175,7 +175,7 @@ async def test_redriven_messages_come_again_once(world: World) -> None:
     assert payloads(await world.take("b", 10)) == [b"3"]
 
 
-async def test_redriven_messages_can_be_published_anew(world: World) -> None:
+async def test_redriven_messages_can_be_published_again(world: World) -> None:
     await with_dead_letters(world, attempts_max=1)
     await world.publish(b"1")
     await fail(world)

@@ -28,7 +28,9 @@ async def found(world: World) -> list[str]:
     return [each.text for each in told if each.kind is FindingKind.GROUP_HINDERED]
 
 
-async def test_a_message_that_fails_again_and_again_is_told_with_its_reason(world: World) -> None:
+async def test_a_message_that_fails_again_and_again_is_reported_with_its_reason(
+    world: World,
+) -> None:
     [first, _] = await world.publish(b"1", b"2")
     for attempt in range(ATTEMPTS_MIN):
         assert await found(world) == [], attempt
@@ -41,14 +43,14 @@ async def test_a_message_that_fails_again_and_again_is_told_with_its_reason(worl
     )
 
 
-async def test_a_group_at_its_bound_is_told(world: World) -> None:
+async def test_a_group_at_its_bound_is_reported(world: World) -> None:
     await world.services.groups.set_group(TOPIC, "g", {"open_max": 3})
     await world.publish(*[b"%d" % n for n in range(5)])
     await world.take("a", 2)
     assert await found(world) == ["It has 3 open messages, the maximum."]
 
 
-async def test_a_key_that_may_stop_a_group_is_told(world: World) -> None:
+async def test_a_key_that_may_stop_a_group_is_reported(world: World) -> None:
     groups = world.services.groups
     await groups.delete_group(TOPIC, "g")
     await groups.create_group(TOPIC, "g", GroupSettings(order=Order.KEY, open_max=10))
@@ -62,7 +64,7 @@ async def test_a_key_that_may_stop_a_group_is_told(world: World) -> None:
     )
 
 
-async def test_dead_letters_that_cannot_be_written_are_told(world: World) -> None:
+async def test_dead_letters_that_cannot_be_written_are_reported(world: World) -> None:
     groups, dead = world.services.groups, TopicId(TOPIC.namespace, f"{TOPIC.name}--dead")
     await groups.set_group(TOPIC, "g", {"attempts_max": 1})
     await world.services.messaging.delete_topic(dead)
@@ -75,7 +77,7 @@ async def test_dead_letters_that_cannot_be_written_are_told(world: World) -> Non
     await until(is_told)
 
 
-async def test_a_group_that_paused_itself_is_told(world: World) -> None:
+async def test_a_group_that_paused_itself_is_reported(world: World) -> None:
     groups = world.services.groups
     await groups.set_group(TOPIC, "g", {"attempts_max": 1, "dead_letters_max": 1})
     await world.publish(b"1", b"2")

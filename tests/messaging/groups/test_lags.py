@@ -17,7 +17,7 @@ MESSAGES = 50
 
 
 @pytest.mark.anyio
-async def test_all_groups_are_told_of_if_a_look_has_time_to_count_one(
+async def test_all_groups_are_reported_if_a_look_has_time_to_count_one(
     monkeypatch: pytest.MonkeyPatch, anyio_backend: str
 ) -> None:
     clock = ManualClock(1_790_000_000_000)

@@ -358,7 +358,7 @@ async def test_after_a_failed_flush_a_group_is_read_again() -> None:
         await world.services.close()
 
 
-async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_go_on(
+async def test_a_take_that_ends_while_it_is_served_keeps_nothing_and_others_continue(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, reached, goes_on = feed.bodies_of, asyncio.Event(), asyncio.Event()

@@ -26,7 +26,7 @@ LEASE_S = 5
 
 
 class GoingClock(VirtualClock):
-    """The clock of a machine whose process may stand still."""
+    """The clock of a machine whose process may pause."""
 
     def standstill_ms(self) -> int:
         return self.steady_ms()

@@ -139,7 +139,7 @@ async def test_what_was_stored_is_split_within(tasks: int, tmp_path: Path) -> No
         await services.close()
 
 
-async def test_where_no_sizes_are_known_parts_are_of_equal_time(tmp_path: Path) -> None:
+async def test_if_no_sizes_are_known_parts_are_of_equal_time(tmp_path: Path) -> None:
     services = await open_services(f"leveldb:{tmp_path}/data", WITHOUT_CACHE)
     try:
         await services.messaging.create_topic(TOPIC)

@@ -134,7 +134,7 @@ def test_a_writer_that_counts_in_other_units_is_named() -> None:
         ({"a": pa.array([1]), "b": pa.array(["x"]), "d": pa.array([{"z": 1}])}, "d.z: the schema"),
     ],
 )
-def test_a_row_that_does_not_fit_is_told_by_its_field(columns: Any, reason: str) -> None:
+def test_a_row_that_does_not_fit_is_reported_by_its_field(columns: Any, reason: str) -> None:
     schema = record("R", a="int", b="string", d=(["null", record("D", y="int")], None))
 
     with pytest.raises(Unencodable, match=reason):
@@ -148,7 +148,7 @@ def test_a_column_without_a_default_may_be_left_out_if_the_schema_has_one() -> N
     assert avro(schema).decode(data, 0) == {"a": 1, "b": 7}
 
 
-def test_a_value_that_is_no_record_is_one_column() -> None:
+def test_a_value_that_is_not_a_record_is_one_column() -> None:
     source = avro_source("string")
     found = decoded(source, {1: source}, [payload(1, avro("string").encode("x"))])
 
@@ -157,7 +157,7 @@ def test_a_value_that_is_no_record_is_one_column() -> None:
         encoded(source, {"text": pa.array(["x"])}, 1)
 
 
-def test_a_schema_that_cannot_be_used_is_told() -> None:
+def test_a_schema_that_cannot_be_used_is_reported() -> None:
     deep = '{"type":"array","items":' * 1000 + '"int"' + "}" * 1000
 
     for text in (deep, json.dumps({"type": "array", "items": "null"}), "{"):

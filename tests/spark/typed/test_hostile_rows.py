@@ -93,7 +93,7 @@ def test_the_reason_names_the_field(data: bytes, reason: str) -> None:
         (payload(4, b""), ""),
     ],
 )
-def test_a_payload_of_another_schema_is_told(given: bytes, reason: str) -> None:
+def test_a_payload_of_another_schema_is_reported(given: bytes, reason: str) -> None:
     found = decoded(KINDS[1], KINDS, [given])
 
     assert reason in str(found.errors[0])

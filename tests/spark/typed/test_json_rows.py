@@ -103,7 +103,7 @@ def test_references_and_what_may_be_null_have_the_column_of_what_they_are() -> N
     assert json.loads(encoded(source, found.columns, 1)[0]) == value
 
 
-def test_a_row_that_does_not_fit_is_told_by_its_field() -> None:
+def test_a_row_that_does_not_fit_is_reported_by_its_field() -> None:
     columns = {"what": pa.array(["x"]), "count": pa.array([True])}
     with pytest.raises(Unencodable, match="count: it is bool, and int64 is expected"):
         encoded(json_source(EVENT), columns, 1)

@@ -68,7 +68,7 @@ def test_messages_of_several_kinds_are_written_and_read_each_by_its_name(
         read(options, message="shop.Refund")
 
 
-def test_a_message_that_is_not_there_is_told(
+def test_a_message_that_is_not_there_is_reported(
     client: tms.Client, topic: tms.Topic, options: Options
 ) -> None:
     client.registry.register("of-avro", '"int"')

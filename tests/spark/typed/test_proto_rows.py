@@ -107,12 +107,12 @@ def test_each_type_has_its_column() -> None:
         ({"size": pa.array([1])}, "size: the schema has no such field"),
     ],
 )
-def test_a_row_that_does_not_fit_is_told_by_its_field(columns: Any, reason: str) -> None:
+def test_a_row_that_does_not_fit_is_reported_by_its_field(columns: Any, reason: str) -> None:
     with pytest.raises(Unencodable, match=reason):
         encoded(SOURCE, columns, 1)
 
 
-def test_another_message_of_the_file_is_told() -> None:
+def test_another_message_of_the_file_is_reported() -> None:
     data = SERDE.with_message("shop.Tree").encode({"n": 1})
     found = decoded(SOURCE, {1: SOURCE}, [payload(1, data), payload(1, b"\x02\x0e")])
 

@@ -55,7 +55,7 @@ def test_an_archive_has_columns_and_the_errors_have_the_rest(
     assert "does not begin with a zero byte" in error["error"]
 
 
-def test_what_an_archive_needs_is_told(
+def test_what_an_archive_needs_is_reported(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
     client.topic("orders").create()

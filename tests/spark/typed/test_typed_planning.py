@@ -59,7 +59,7 @@ def test_other_columns_are_refused(name: str, said: str) -> None:
         typed_arrow_schema(StructType().add(name, IntegerType()), READER.columns())
 
 
-def test_a_column_that_is_not_in_the_schema_is_told_with_those_that_are() -> None:
+def test_a_column_that_is_not_in_the_schema_is_reported_with_those_that_are() -> None:
     known = KnownSchema(1, READER.source)
     with pytest.raises(InvalidRequest, match=r"unknown_columns=.'other'") as caught:
         check_typed(["topic", "__x", "_topic", "other"], None, known)

@@ -45,7 +45,7 @@ def values(client: tms.Client, name: str) -> list[Any]:
     return [record.value for record in decoded]
 
 
-def test_a_stream_goes_on_while_its_subject_is_changed_and_deleted(
+def test_a_stream_continues_while_its_subject_is_changed_and_deleted(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
     for name in ("orders", "copies"):

@@ -138,7 +138,7 @@ def test_a_number_of_json_is_the_nearest_double(number: float) -> None:
 
 @settings(max_examples=scaled(50))
 @given(st.lists(st.sampled_from([1, 2, None, 1 << 63, "x"]), max_size=300))
-def test_rows_that_do_not_fit_are_told_and_the_others_are_there(numbers: list[Any]) -> None:
+def test_rows_that_do_not_fit_are_reported_and_the_others_are_there(numbers: list[Any]) -> None:
     source = json_of({"type": ["integer", "null"]})
     datas = [payload(1, json.dumps({"a": each}).encode()) for each in numbers]
     found = decoded(source, {1: source}, datas)

@@ -134,7 +134,7 @@ def test_one_that_is_told_to_stop_lets_others(url: str, hbase_store: HBaseStore)
     assert 0 < facts["dropped_rows"]["message"] < ROWS
 
 
-def test_wrong_usage_is_told() -> None:
+def test_wrong_usage_is_reported() -> None:
     assert run_command("prune", "--store", "memory:")[0] == 2
     assert run_command("prune", "--store", "hbase://nowhere:1/x", "--workers", "0")[0] == 2
     assert run_command("prune", "--store", "hbase://127.0.0.1:1/-")[0] == 2

@@ -62,7 +62,7 @@ def losing(monkeypatch: pytest.MonkeyPatch, gateway: Gateway, hbase_store: HBase
     return Losing(monkeypatch, gateway)
 
 
-def test_a_gateway_that_was_restarted_is_connected_anew(
+def test_a_gateway_that_was_restarted_is_connected_again(
     servers: HBaseServers, place: Place
 ) -> None:
     store = HBaseStore(place, gateway_to(place))
@@ -192,7 +192,7 @@ def test_a_value_of_ten_mebibytes_and_a_bit_fits(hbase_store: HBaseStore) -> Non
     assert rows_of(hbase_store, MESSAGE) == [(b"k", value), (b"l", value)]
 
 
-def test_where_no_connection_is_left_a_call_fails_in_time(place: Place) -> None:
+def test_if_no_connection_is_left_a_call_fails_in_time(place: Place) -> None:
     gateway = Gateway(place.host, place.port, size=1, timeout_s=0.5, retry_s=0.0)
     held, done = threading.Event(), threading.Event()
 

@@ -84,7 +84,9 @@ class Members:
         self._http.close()
 
 
-def test_holders_go_on_at_the_server_that_takes_over(place: Place, hbase_store: HBaseStore) -> None:
+def test_holders_continue_at_the_server_that_takes_over(
+    place: Place, hbase_store: HBaseStore
+) -> None:
     assert hbase_store
     url = f"hbase://{place.host}:{place.port}/{place.prefix}"
     with ServerProcess(url, "--hbase-timeout-s", "6") as server:

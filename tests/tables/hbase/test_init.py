@@ -59,7 +59,7 @@ def test_other_stores_need_none() -> None:
     assert err == "memory: needs no tables: `tms serve` creates everything there.\n"
 
 
-def test_a_url_that_is_wrong_is_told_with_what_is_wanted() -> None:
+def test_a_url_that_is_wrong_is_reported_with_the_expected_form() -> None:
     code, _, err = run_command("init", "--store", "hbase://h:1/tms?bucket=2")
 
     assert code == 2
@@ -69,7 +69,7 @@ def test_a_url_that_is_wrong_is_told_with_what_is_wanted() -> None:
     assert "give HOST:PORT" in err
 
 
-def test_no_gateway_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_gateway_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMS_HBASE_RETRY_S", "0")
     code, _, err = run_command("init", "--store", "hbase://127.0.0.1:1/tms")
 

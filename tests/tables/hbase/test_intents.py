@@ -46,7 +46,7 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 SOME = [Run(MESSAGE, is_delete=False, rows={b"\x00k%d" % n: bytes(20) for n in range(9)})]
 
 
-def test_where_there_is_none_nothing_is_left() -> None:
+def test_if_there_is_none_nothing_is_left() -> None:
     assert Rows().latest() == Intent(0, [])
 
 
@@ -85,7 +85,7 @@ def test_the_greatest_number_counts_however_late_another_comes() -> None:
 
 
 @pytest.mark.usefixtures("_small_parts")
-def test_a_damaged_one_is_told() -> None:
+def test_a_damaged_one_is_reported() -> None:
     for damage in (b"", b"damaged"):
         rows = Rows()
         rows.put(*intent(3, SOME))
@@ -106,6 +106,6 @@ def test_a_late_one_of_a_leader_before_overwrites_nothing(before: int) -> None:
     assert rows.latest(before) == Intent(2, SOME)
 
 
-def test_rows_tell_whose_they_are() -> None:
+def test_rows_say_whose_they_are() -> None:
     for token in (0, 1, 2**40):
         assert {token_of(key_of(number, 3, token)) for number in range(SLOTS)} == {token}

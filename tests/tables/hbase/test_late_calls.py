@@ -70,7 +70,7 @@ class Cluster:
         return payloads
 
     def pruned(self) -> int:
-        """Have `tms prune` go over the store; return how much it dropped that was sealed."""
+        """Make `tms prune` go over the store; return how much it dropped that was sealed."""
         pruning = Pruning(self.url, {}, Limits(), SystemClock(), workers=1)
         dropped = sum(each.dropped for each in pruning.steps() if each.reason is Reason.SEALED)
         pruning.close()
@@ -205,7 +205,7 @@ def _check_invalid(server: Server, transaction: str) -> None:
     server.do("POST", f"/v1/transactions/{started['transaction_id']}/commit")
 
 
-def test_what_is_stored_late_is_no_part_of_what_is_published(
+def test_what_is_stored_late_is_not_a_part_of_what_is_published(
     cluster: Cluster, first: Server
 ) -> None:
     started = first.do("POST", "/v1/transactions?codec=false", {"timeout_s": 3600}).json()

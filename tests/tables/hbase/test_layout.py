@@ -47,7 +47,7 @@ def test_a_url_names_a_place(url: str, place: Place) -> None:
         *("hbase://h:9090/t?buckets=129", "hbase://h:99999/t", "hbase://h:9090/t/u", "hbase://"),
     ],
 )
-def test_another_url_is_refused_with_what_is_wanted(url: str) -> None:
+def test_another_url_is_refused_with_the_expected_form(url: str) -> None:
     with pytest.raises(ValueError, match="give hbase://HOST:PORT/PREFIX"):
         parse(url)
 

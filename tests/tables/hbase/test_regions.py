@@ -158,7 +158,7 @@ def test_what_is_invalid_is_found_whatever_bytes_its_pointer_has(hbase_store: HB
 
 
 @pytest.mark.slow
-def test_regions_that_split_and_merge_meanwhile_are_all_cleaned_up(
+def test_regions_that_split_and_merge_in_the_meantime_are_all_cleaned_up(
     servers: HBaseServers, place: Place, filled: HBaseStore
 ) -> None:
     assert filled.row_of(MESSAGE, prefix(TOPIC, 1))[0] == BUCKETS - 1
@@ -176,7 +176,7 @@ def test_regions_that_split_and_merge_meanwhile_are_all_cleaned_up(
         split.join(0.3)  # so that the pass does not end before
     split.join()
     assert len(filled.regions(MESSAGE)) == before + 1
-    list(cleaner_of(filled).steps())  # which cuts the bounds anew, if that was too late
+    list(cleaner_of(filled).steps())  # which cuts the bounds again, if that was too late
     check_clean(filled)
 
     change(servers, "merge", name, b"\x00")  # with the next one; neither came of the split
@@ -186,7 +186,7 @@ def test_regions_that_split_and_merge_meanwhile_are_all_cleaned_up(
 
 
 @pytest.mark.slow
-def test_a_ttl_that_is_raised_meanwhile_stops_the_deleting(filled: HBaseStore) -> None:
+def test_a_ttl_that_is_raised_in_the_meantime_stops_the_deleting(filled: HBaseStore) -> None:
     steps = cleaner_of(filled, rows_max=100).steps()
     dropped = 0
     while not dropped:

@@ -67,7 +67,7 @@ def test_topics_are_copied_and_what_has_expired_is_pruned_by_region(
 
     assert copies == sent
     assert regions == [len(hbase_store.regions(MESSAGE)) + len(hbase_store.regions(PAYLOAD))]
-    # The greatest row of a topic stays: from it the writer goes on.
+    # The greatest row of a topic stays: from it the writer continues.
     assert (done.rows, done.by_reason) == (48, {"ttl": 29, "generation": 19})
     assert before - rows(hbase_store, MESSAGE) == 48
     assert again.rows == 0

@@ -281,7 +281,7 @@ def test_a_late_compare_and_put_finds_no_more_what_it_expects(
 
 
 def test_a_compare_and_put_of_none_is_atomic_against_other_writes(hbase_store: HBaseStore) -> None:
-    """What another has put meanwhile is never deleted in its place."""
+    """What another has put in the meantime is never deleted in its place."""
     store = hbase_store
     lost: list[bytes] = []
     put(store, METADATA, (b"k", b"0"))

@@ -1,4 +1,4 @@
-"""Two servers on one HBase: the one that leads is paused or stopped, and the other goes on.
+"""Two servers on one HBase: the one that leads is paused or stopped, and the other continues.
 
 The gateway here is one of its own, which closes idle connections soon; metadata is in the ZooKeeper
 that HBase has.
@@ -298,7 +298,7 @@ def _pause_the_leader(pair: Pair, load: Load) -> None:
     assert pair.poll(successor)[: len(seen)] == seen
 
 
-def test_a_leader_that_is_stopped_hands_over_and_clients_go_on(pair: Pair) -> None:
+def test_a_leader_that_is_stopped_hands_over_and_clients_continue(pair: Pair) -> None:
     leader = pair.leader()
     pair.ready()
     known: list[bytes] = []

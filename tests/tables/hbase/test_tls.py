@@ -122,7 +122,7 @@ def test_without_a_certificate_of_ours_it_does_not_answer(
             HBaseStore(tls_place, gateway)
 
 
-def test_files_that_are_no_certificates_are_told(tmp_path: Path) -> None:
+def test_files_that_are_not_certificates_are_reported(tmp_path: Path) -> None:
     bad = tmp_path / "bad.pem"
     bad.write_text("nothing", encoding="utf-8")
     for given in ((str(bad), None), (None, str(bad)), (str(tmp_path / "missing"), None)):

@@ -73,7 +73,7 @@ def taken_over(place: Place, gateway: Gateway) -> HBaseStore:
 async def die(
     place: Place, dies_at: tuple[int, bool] | None, seed: int, ledger: Ledger, clock: ManualClock
 ) -> int:
-    """Have clients at work until the server dies; return the writing calls that they made."""
+    """Make clients at work until the server dies; return the writing calls that they made."""
     gateway = DyingGateway(place)
     services = await prepared(taken_over(place, gateway), clock)
     before = gateway.calls

@@ -1,4 +1,4 @@
-"""What a call that got no answer may write late, and which rows can be written meanwhile."""
+"""What a call that got no answer may write late, and which rows can be written in the meantime."""
 
 from tables.hbase import unanswered_calls
 from tables.hbase.unanswered_calls import UnansweredCalls
@@ -43,7 +43,7 @@ def test_a_row_that_may_be_deleted_late_cannot_be_put() -> None:
     assert found.left_s("t", {b"k": b""}, is_delete=True) == 0.0
 
 
-def test_a_compare_and_put_is_only_feared_where_it_would_find_what_it_expects() -> None:
+def test_a_compare_and_put_is_only_feared_if_it_would_find_what_it_expects() -> None:
     found, _ = doubted()
     found.add_swap("t", b"k", b"1")
 
@@ -52,7 +52,7 @@ def test_a_compare_and_put_is_only_feared_where_it_would_find_what_it_expects() 
     assert found.left_s("t", {b"k": b"1"}) == TIMEOUT_S
 
 
-def test_one_that_expects_none_is_feared_where_the_row_is_deleted() -> None:
+def test_one_that_expects_none_is_feared_if_the_row_is_deleted() -> None:
     found, _ = doubted()
     found.add_swap("t", b"k", None)
 

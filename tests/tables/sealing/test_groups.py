@@ -77,7 +77,7 @@ def go_on(tables: StoreTables) -> StoreGroupLog:
     return found.log
 
 
-def test_the_next_leader_goes_on_from_its_own_snapshot(world: World) -> None:
+def test_the_next_leader_continues_from_its_own_snapshot(world: World) -> None:
     first = world.leader(1)
     log = begin(first)
     assert log.is_own
@@ -131,7 +131,7 @@ def test_what_earlier_leaders_left_goes_with_the_next_snapshot(world: World) -> 
     assert read(fourth)[1:] == (CREATED + 2, b"begun one two", [b" three"])
 
 
-def test_a_server_alone_goes_on_under_the_token_of_the_last_leader(world: World) -> None:
+def test_a_server_alone_continues_under_the_token_of_the_last_leader(world: World) -> None:
     first = world.leader(1)
     append(first, begin(first), b" one")
     alone = world.alone()

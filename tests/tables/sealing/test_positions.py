@@ -103,7 +103,7 @@ def test_rows_that_count_no_more_are_deleted(world: World) -> None:
     assert len(world.stored()) == 2
 
 
-def test_an_earlier_leader_is_told_that_it_is_none(world: World) -> None:
+def test_an_earlier_leader_is_informed_that_it_is_none(world: World) -> None:
     first = world.leader(1)
     read(world.leader(2))
 
@@ -126,7 +126,7 @@ def test_a_store_that_was_never_a_clusters_has_plain_rows() -> None:
     assert rows.get(METADATA, metadata_key(TOPIC)) is not None
 
 
-def test_a_cluster_goes_on_from_plain_rows_and_a_server_alone_from_a_clusters() -> None:
+def test_a_cluster_continues_from_plain_rows_and_a_server_alone_from_a_clusters() -> None:
     world = World()
     before = world.alone()
     assert read(before) == []

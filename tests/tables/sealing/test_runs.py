@@ -58,7 +58,7 @@ def store(tables: SealedTables, time_ms: int, pointer: int = POINTER) -> None:
 
 
 def late(world: World, time_ms: int, pointer: int = POINTER) -> None:
-    """Have a row of an earlier leader come late."""
+    """Make a row of an earlier leader come late."""
     batch = world.rows.batch()
     batch.put(PAYLOAD, payload_prefix(START, pointer) + KEY.pack(time_ms, 0), b"late")
     world.rows.write(batch)
@@ -192,7 +192,7 @@ def test_runs_behind_one_that_is_read_are_sealed_with_it_by_one_scan(
         late(world, 103, pointer)
         assert read(second, pointer) == [b"101", b"102"]
     assert world.rows.swaps == 0
-    # What came late was met: behind it another scan goes on.
+    # What came late was met: behind it another scan continues.
     assert world.rows.scans <= 2 * count
 
     third = world.leader(3, in_progress=())

@@ -17,7 +17,7 @@ KEYS = st.builds(KEY.pack, MS, st.integers(0, 2))
 
 
 def leaders(ceilings: list[int], kept: list[set[bytes]]) -> tuple[Seal, set[bytes]]:
-    """Have leaders follow one another; return the last one's seal, and what is shown under it.
+    """Make leaders follow one another; return the last one's seal, and what is shown under it.
 
     Each finds the rows in `kept` that have a key up to the ceiling of those before.
     """
@@ -95,6 +95,6 @@ def test_expired_ranges_become_one() -> None:
         b'{"token":1}',
     ],
 )
-def test_a_damaged_seal_is_told(seal: bytes) -> None:
+def test_a_damaged_seal_is_reported(seal: bytes) -> None:
     with pytest.raises(StoreCorrupt):
         seal_of(ROW + b"\n" + seal)

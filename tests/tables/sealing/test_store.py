@@ -113,7 +113,7 @@ def test_a_change_before_the_seal_is_looked_at_again(world: World) -> None:
 
 
 def test_a_leader_changes_no_topic_that_a_later_one_has_sealed(world: World) -> None:
-    """Its clock stands still, it has looked at the topic before, and it reads the row again."""
+    """Its clock pauses, it has looked at the topic before, and it reads the row again."""
     first = SealedTables(world.leader(1))
     old = first.metadata.get(TOPIC)
     assert old is not None
@@ -126,7 +126,7 @@ def test_a_leader_changes_no_topic_that_a_later_one_has_sealed(world: World) -> 
     assert first.metadata.get(TOPIC) == old
 
 
-def test_keys_go_on_above_what_is_hidden(world: World) -> None:
+def test_keys_continue_above_what_is_hidden(world: World) -> None:
     seen(world.leader(2))
 
     for store in (world.leader(2), SealedStore(world.rows)):
@@ -160,7 +160,7 @@ def test_no_row_is_written_above_the_ceiling(world: World) -> None:
     assert seen(second) == [10, 20, 200]
 
 
-def test_a_leader_whose_token_is_behind_is_told(world: World) -> None:
+def test_a_leader_whose_token_is_behind_is_reported(world: World) -> None:
     seen(world.leader(5))
 
     with pytest.raises(StoreUnavailable) as refused:
@@ -168,7 +168,7 @@ def test_a_leader_whose_token_is_behind_is_told(world: World) -> None:
     assert refused.value.detail["later_token"] == 5
 
 
-def test_where_no_ceiling_is_known_nothing_is_hidden(world: World) -> None:
+def test_if_no_ceiling_is_known_nothing_is_hidden(world: World) -> None:
     """As where a server of a version without seals led before."""
     second = SealedStore(world.rows, Reign(2, 0, 500))
 

@@ -14,7 +14,7 @@ from tms.core.errors import StoreCorrupt
 LEADERS = st.lists(
     st.tuples(
         st.booleans(),  # whether it writes down what went on
-        st.lists(st.integers(0, 4), max_size=4),  # for how many leaders each transaction goes on
+        st.lists(st.integers(0, 4), max_size=4),  # for how many leaders each transaction continues
     ),
     min_size=1,
     max_size=7,
@@ -58,7 +58,7 @@ def test_rows_are_read_as_they_were_written(since: int, pointers: frozenset[int]
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 12, 20])
-def test_a_damaged_row_is_told(cut: int) -> None:
+def test_a_damaged_row_is_reported(cut: int) -> None:
     row = encode_crossings(Crossings(7, frozenset({9})))
     for damaged in (row[:cut], row[:cut] + b"\xff" + row[cut + 1 :]):
         with pytest.raises(StoreCorrupt):

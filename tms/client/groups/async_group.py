@@ -212,7 +212,7 @@ class AsyncTopicGroup:
 
         Raises `InvalidRequest` (invalid_group, invalid_message_id), as do the methods below.
         """
-        ids = [id_of(each) for each in messages]
+        ids = [id_of(message) for message in messages]
         return await self._services.groups.skip(self._topic_id, self._name, ids)
 
     async def take_back(
@@ -227,7 +227,7 @@ class AsyncTopicGroup:
         These are `messages`, and all that `member` holds. Other members get them at once, and no
         attempt is counted unless `failed` is true.
         """
-        ids = [id_of(each) for each in messages]
+        ids = [id_of(message) for message in messages]
         return await self._services.groups.take_back(
             self._topic_id, self._name, ids, member=member, failed=failed
         )
@@ -257,14 +257,14 @@ class AsyncTopicGroup:
         published to the topic again, for all its readers. `expired` has the dead letters whose
         messages have expired in the topic; these stay on the list.
         """
-        ids = None if letters is None else [id_of(each) for each in letters]
+        ids = None if letters is None else [id_of(letter) for letter in letters]
         return await self._services.groups.redrive(
             self._topic_id, self._name, ids, limit=limit, publish=publish
         )
 
     async def drop_dead_letters(self, letters: Iterable[WhichMessage]) -> int:
         """Remove dead letters from the list; return how many were on it."""
-        ids = [id_of(each) for each in letters]
+        ids = [id_of(letter) for letter in letters]
         return await self._services.groups.drop_dead_letters(self._topic_id, self._name, ids)
 
     def take(

@@ -79,7 +79,9 @@ class HeldDeliveries:
 
     def ended(self, now_s: float) -> list[AsyncGroupMessage]:
         """Return the messages whose leases have expired."""
-        return self.messages([n for n, each in self._deliveries.items() if each.end_s <= now_s])
+        return self.messages(
+            [n for n, delivery in self._deliveries.items() if delivery.end_s <= now_s]
+        )
 
     def held_for(self, seconds: float, now_s: float) -> list[AsyncGroupMessage]:
         """Return the messages given to the program, or else taken, more than `seconds` ago."""
@@ -87,7 +89,10 @@ class HeldDeliveries:
 
     def extend_s(self, now_s: float) -> float | None:
         """Return the seconds until an extension is due; None if nothing is held."""
-        due = (each.sent_s + each.lease_s / EXTENDS_PER_LEASE for each in self._deliveries.values())
+        due = (
+            delivery.sent_s + delivery.lease_s / EXTENDS_PER_LEASE
+            for delivery in self._deliveries.values()
+        )
         first_s = min(due, default=None)
         return None if first_s is None else max(0.0, first_s - now_s)
 

@@ -61,9 +61,9 @@ class SettleBatches:
             each.is_sent = True
         parts = [each.part for each in batch]
         settle = Settle(
-            [each for each in parts if isinstance(each, Acks)],
-            [each for each in parts if isinstance(each, Nacks)],
-            [each for each in parts if isinstance(each, Releases)],
+            [part for part in parts if isinstance(part, Acks)],
+            [part for part in parts if isinstance(part, Nacks)],
+            [part for part in parts if isinstance(part, Releases)],
         )
         try:
             settled = await self._send(settle)

@@ -30,7 +30,7 @@ _log = logging.getLogger("tms.client")
 
 def recoveries_of(participants: Iterable[Any]) -> list[Recover]:
     """Return the recoveries of the participants that have one."""
-    found = [getattr(each, "recovery", None) for each in participants]
+    found = [getattr(participant, "recovery", None) for participant in participants]
     return [recovery() for recovery in found if recovery is not None]
 
 

@@ -59,6 +59,6 @@ class RemoteSchedules:
     async def cancel_scheduled(
         self, topic_id: TopicId, scheduled_id: str, *, caller: Caller = ANYBODY
     ) -> None:
-        """Let a scheduled message never be published; durable when it returns."""
+        """Cancel a scheduled message: it is never published. Durable when it returns."""
         path = f"{topic_path(topic_id)}/scheduled/{place_of(scheduled_id).id}"
         await self._calls.once("DELETE", path, caller=caller)

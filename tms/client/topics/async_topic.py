@@ -251,7 +251,7 @@ class AsyncTopic:
         return list(await self._services.schedules.scheduled(self._id, after, limit))
 
     async def cancel_scheduled(self, scheduled_id: str) -> None:
-        """Let a scheduled message never be published; durable on return.
+        """Cancel a scheduled message: it is never published. Durable on return.
 
         A message is either cancelled or published, never both. Not repeated if it may have been
         carried out. Raises `TopicNotFound`, `ScheduledNotFound` if it was published or cancelled

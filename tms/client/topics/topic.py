@@ -213,7 +213,7 @@ class Topic:
         return self._bridge.call(self._topic.scheduled, after=after, limit=limit)
 
     def cancel_scheduled(self, scheduled_id: str) -> None:
-        """Let a scheduled message never be published; durable on return.
+        """Cancel a scheduled message: it is never published. Durable on return.
 
         A message is either cancelled or published, never both. Not repeated if it may have been
         carried out. Raises `TopicNotFound`, `ScheduledNotFound` if it was published or cancelled

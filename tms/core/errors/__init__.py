@@ -9,7 +9,7 @@
     └── InternalError       500: our fault
 
 An error is one class in `requests`, `conflicts` or `failures`, with its codes, their statuses and
-texts. From these follow `catalogue.CATALOGUE`, and what REST, OpenAPI, client and command line say.
+texts. They define `catalogue.CATALOGUE`, and the errors of REST, OpenAPI, client and command line.
 The text of an error is static; what varies is in `detail`, so that errors can be counted and
 grouped by code.
 """

@@ -24,8 +24,8 @@ def install_command(*extras: str) -> str:
 
 def missing(feature: str, error: ModuleNotFoundError, *extras: str) -> ModuleNotFoundError:
     """Return the error that says that `feature` needs these extras, and how to install them."""
-    told = f"{feature} ({error.name} is missing): {install_command(*extras)}"
-    return ModuleNotFoundError(told, name=error.name)
+    message = f"{feature} ({error.name} is missing): {install_command(*extras)}"
+    return ModuleNotFoundError(message, name=error.name)
 
 
 def command_for(extras: tuple[str, ...], root: Path, origin: str | None) -> str:

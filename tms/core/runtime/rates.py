@@ -26,7 +26,7 @@ class Rate:
         return max(0, self._unpaid - (now_ms - self._at_ms) * self.per_period)
 
     def wait_ms(self, amount: int, now_ms: int) -> int:
-        """Return after how many ms `amount` may be taken, at most 0 for now. `now_ms` is steady."""
+        """Return the ms until `amount` may be taken; 0 or less means now. `now_ms` is steady."""
         may_be_unpaid = max(0, self._period_ms * (self.per_period - amount))
         return -((may_be_unpaid - self._unpaid_at(now_ms)) // self.per_period)
 

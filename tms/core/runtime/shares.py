@@ -16,9 +16,9 @@ def reserve_of(bound: int) -> int:
 
 def share_of(bound: int, used_by_me: int, used_by_others: int) -> int:
     """Return how much more one principal may take of a bound."""
-    left = bound - used_by_me - used_by_others
+    free = bound - used_by_me - used_by_others
     reserve = reserve_of(bound)
-    return max(0, left - reserve, min(left, reserve - used_by_me))
+    return max(0, free - reserve, min(free, reserve - used_by_me))
 
 
 class Shares:

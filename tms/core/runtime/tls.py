@@ -89,8 +89,8 @@ def _load_chain(
         context.load_cert_chain(cert, key, password=_refusal_to_ask(key, key_name))
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            told = f"{key_name}: the key in {key} does not belong to the certificate in {cert}"
-            raise ValueError(f"{told}: give a certificate and its own key") from None
+            message = f"{key_name}: the key in {key} does not belong to the certificate in {cert}"
+            raise ValueError(f"{message}: give a certificate and its own key") from None
         _raise_wrong(error, cert, cert_name, key, key_name)
 
 
@@ -99,10 +99,12 @@ def _raise_wrong(error: ssl.SSLError, cert: str, cert_name: str, key: str, key_n
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cert)
     except ssl.SSLError:
-        told = f"{cert_name}: {cert} is not a certificate in PEM form (-----BEGIN CERTIFICATE-----)"
-        raise ValueError(told) from None
-    told = f"{key_name}: {key} is not a usable key in PEM form ({error.reason or error})"
-    raise ValueError(told) from None
+        message = (
+            f"{cert_name}: {cert} is not a certificate in PEM form (-----BEGIN CERTIFICATE-----)"
+        )
+        raise ValueError(message) from None
+    message = f"{key_name}: {key} is not a usable key in PEM form ({error.reason or error})"
+    raise ValueError(message) from None
 
 
 def _load_trusted(context: ssl.SSLContext, file: str, name: str) -> None:
@@ -110,8 +112,8 @@ def _load_trusted(context: ssl.SSLContext, file: str, name: str) -> None:
     try:
         context.load_verify_locations(file)
     except ssl.SSLError:
-        told = f"{name}: {file} has no certificates in PEM form (-----BEGIN CERTIFICATE-----)"
-        raise ValueError(told) from None
+        message = f"{name}: {file} has no certificates in PEM form (-----BEGIN CERTIFICATE-----)"
+        raise ValueError(message) from None
 
 
 def _check_readable(file: str, name: str) -> None:
@@ -129,7 +131,7 @@ def _refusal_to_ask(file: str, name: str) -> Callable[[], str]:
     """Return the callback for a key's password, for which OpenSSL would prompt."""
 
     def refuse() -> str:
-        told = f"{name}: the key in {file} is encrypted: give one that needs no password"
-        raise ValueError(told)
+        message = f"{name}: the key in {file} is encrypted: give one that needs no password"
+        raise ValueError(message)
 
     return refuse

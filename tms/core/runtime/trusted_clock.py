@@ -131,9 +131,9 @@ class TrustedClock(Clock):
     def candidates(self) -> tuple[int, int]:
         """Return the trusted time and the wall clock's."""
         with self._lock:
-            found = self._follow()
-            self._not_ahead_ns = (found[0] + max(self._step_ms, _JITTER_MS)) * _NS_PER_MS
-            return found
+            step = self._follow()
+            self._not_ahead_ns = (step[0] + max(self._step_ms, _JITTER_MS)) * _NS_PER_MS
+            return step
 
     def steady_ms(self) -> int:
         """Return the source's steady time."""

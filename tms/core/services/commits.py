@@ -49,7 +49,7 @@ class CommitRequest:
     @property
     def topics(self) -> Sequence[TopicId]:
         """The topics of the whole request."""
-        moved = [each.topic_id for each in self.advances]
+        moved = [advance.topic_id for advance in self.advances]
         published = [each.topic_id for each in self.publish]
         scheduled = [each.topic_id for each in self.schedule]
         return [*moved, *published, *(each.topic_id for each in self.acks), *scheduled]
@@ -106,10 +106,12 @@ async def submit_carried(
     if request is NOTHING:
         return await submit(())
     while True:
-        given = [carrier.carry(request, caller) for carrier in carriers]
+        carried = [carrier.carry(request, caller) for carrier in carriers]
         try:
             async with AsyncExitStack() as held:
-                parts = [await held.enter_async_context(each) for each in given if each is not None]
+                parts = [
+                    await held.enter_async_context(each) for each in carried if each is not None
+                ]
                 return await submit(parts)
         except CarryAgain:
             continue

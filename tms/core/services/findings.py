@@ -116,7 +116,7 @@ class Facts:
 
 def findings(facts: Facts) -> list[Finding]:
     """Return what is wrong, the urgent findings first."""
-    found = [
+    problems = [
         *_tasks(facts),
         *_bounded(facts.others),
         *_disk(facts),
@@ -136,7 +136,7 @@ def findings(facts: Facts) -> list[Finding]:
             for warning in facts.warnings
         ),
     ]
-    return sorted(found, key=lambda each: not each.is_urgent)
+    return sorted(problems, key=lambda finding: not finding.is_urgent)
 
 
 def writes_refused(kind: FindingKind, where: str, error: TmsError) -> Finding:
@@ -165,7 +165,10 @@ def _bounded(similar: Iterable[Finding]) -> Iterator[Finding]:
     if first is not None:
         more = 1 + sum(1 for _ in rest)
         yield Finding(
-            kind=first.kind, where="others", text=f"The same for {more} more.", advice=first.advice
+            kind=first.kind,
+            where="others",
+            text=f"There are {more} more of this kind.",
+            advice=first.advice,
         )
 
 
@@ -181,44 +184,46 @@ def _tasks(facts: Facts) -> Iterator[Finding]:
 
 
 def _readers(facts: Facts) -> Iterator[Finding]:
-    late = [each for each in facts.lags if each.seconds >= BEHIND_S]
-    held = {topic: each for each in reversed(facts.in_progress) for topic in each.topics}
-    for each in sorted(late, key=lambda each: -each.seconds):
-        more = " at least" if each.is_at_least else ""
-        advice = "Check that its consumer is running and keeps up. Delete it if nobody needs it."
-        if each.place in held:
-            advice = f"If it waits for {standing(held[each.place])}, end that transaction."
+    late = [lag for lag in facts.lags if lag.seconds >= BEHIND_S]
+    held = {topic: info for info in reversed(facts.in_progress) for topic in info.topics}
+    for lag in sorted(late, key=lambda lag: -lag.seconds):
+        more = " at least" if lag.is_at_least else ""
+        advice = (
+            "Check that its consumer is running and fast enough; if nobody needs it, delete it."
+        )
+        if lag.place in held:
+            advice = f"If it waits for {standing(held[lag.place])}, end that transaction."
         yield Finding(
             kind=FindingKind.READER_BEHIND,
-            where=f"{each.place} {each.name}",
-            text=f"It is{more} {each.messages:,} messages behind; the oldest is "
-            f"{span(int(each.seconds * MS_PER_S))} old.",
+            where=f"{lag.place} {lag.name}",
+            text=f"It is{more} {lag.messages:,} messages behind; the oldest is "
+            f"{span(int(lag.seconds * MS_PER_S))} old.",
             advice=advice,
         )
 
 
 def _groups(facts: Facts) -> Iterator[Finding]:
-    for each in facts.lags:
-        for hindrance in each.hindrances:
+    for lag in facts.lags:
+        for hindrance in lag.hindrances:
             yield Finding(
                 kind=FindingKind.GROUP_HINDERED,
-                where=f"{each.place} {each.name}",
+                where=f"{lag.place} {lag.name}",
                 text=hindrance.text,
                 advice=hindrance.advice,
             )
 
 
 def _transactions(facts: Facts) -> Iterator[Finding]:
-    for each in facts.in_progress:
-        if each.age_ms < HELD_S * MS_PER_S:
+    for info in facts.in_progress:
+        if info.age_ms < HELD_S * MS_PER_S:
             return
-        if each.topics:
-            who = f" Principal: {each.principal}." if each.principal else ""
+        if info.topics:
+            who = f" Principal: {info.principal}." if info.principal else ""
             yield Finding(
                 kind=FindingKind.TRANSACTION_HOLDS,
-                where=f"transaction {each.transaction_id}",
-                text=f"Readers of {', '.join(each.topics[:OF_A_KIND])} wait for "
-                f"{standing(each)}.{who}",
+                where=f"transaction {info.transaction_id}",
+                text=f"Readers of {', '.join(info.topics[:OF_A_KIND])} wait for "
+                f"{standing(info)}.{who}",
                 advice="End it in its program, or invalidate it so that readers skip its messages.",
             )
 
@@ -228,25 +233,25 @@ def _cleanup(facts: Facts) -> Iterator[Finding]:
     if state is None:
         return
 
-    def found(text: str, advice: str) -> Finding:
+    def finding(text: str, advice: str) -> Finding:
         return Finding(kind=FindingKind.CLEANUP_HELD, where="cleanup", text=text, advice=advice)
 
     if state.last_failure is not None:
-        yield found(
+        yield finding(
             f"The last pass failed: {state.last_failure}",
             "Check the server's log, and whether its store accepts writes.",
         )
     if state.clock_step_s:
-        yield found(
+        yield finding(
             f"Cleanup waits because a clock step of {state.clock_step_s} s is in doubt.",
             "Correct the clock, or accept the step: `tms clock`.",
         )
     held_by = None if state.invalid is None else state.invalid.held_by
-    for each in facts.in_progress:
-        is_old = each.age_ms >= CLEANUP_HELD_S * MS_PER_S
-        if is_old and held_by is not None and each.transaction_id <= held_by:
-            yield found(
-                f"Invalid transactions stay on their list because of {standing(each)}.",
+    for info in facts.in_progress:
+        is_old = info.age_ms >= CLEANUP_HELD_S * MS_PER_S
+        if is_old and held_by is not None and info.transaction_id <= held_by:
+            yield finding(
+                f"Invalid transactions stay on their list because of {standing(info)}.",
                 "End it in its program, or invalidate it.",
             )
             return
@@ -290,16 +295,16 @@ def _refused(facts: Facts) -> Iterator[Finding]:
 
 
 def _endings(facts: Facts) -> Iterator[Finding]:
-    for each in sorted(facts.endings, key=lambda each: each.ends_ms):
-        left_ms = each.ends_ms - facts.now_ms
+    for ending in sorted(facts.endings, key=lambda ending: ending.ends_ms):
+        left_ms = ending.ends_ms - facts.now_ms
         has_ended = left_ms <= 0
-        if left_ms > ENDS_S * MS_PER_S or (has_ended and not each.fails):
+        if left_ms > ENDS_S * MS_PER_S or (has_ended and not ending.fails):
             continue
         when = f"expired {span(-left_ms)} ago" if has_ended else f"expires in {span(left_ms)}"
         yield Finding(
             kind=FindingKind.ENDS_SOON,
-            where=each.what,
+            where=ending.what,
             text=f"It {when}.",
-            advice="Replace it.",
+            advice="Replace it with a new one.",
             is_urgent=has_ended,
         )

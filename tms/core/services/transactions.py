@@ -103,8 +103,12 @@ def standing(info: TransactionInfo) -> str:
         who += f" of client {info.client}"
     if info.expires_ms is None:
         return f"{who}, {info.status.value}"
-    told = f"{who}, {span(info.age_ms)} old"
-    return told if info.ends_in_ms is None else f"{told}, times out in {span(info.ends_in_ms)}"
+    description = f"{who}, {span(info.age_ms)} old"
+    return (
+        description
+        if info.ends_in_ms is None
+        else f"{description}, times out in {span(info.ends_in_ms)}"
+    )
 
 
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:

@@ -20,18 +20,18 @@ def is_loopback(host: str) -> bool:
 
 def networks_of(text: str) -> list[Network]:
     """Return the networks in a list of addresses and networks. Raises `ValueError`."""
-    given = [each.strip() for each in text.split(",")]
-    return [ipaddress.ip_network(each, strict=False) for each in given if each]
+    texts = [each.strip() for each in text.split(",")]
+    return [ipaddress.ip_network(each, strict=False) for each in texts if each]
 
 
 def network_of(address: str) -> str:
     """Return what an address is counted by: for IPv6, a customer's network (/64)."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        address_only = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, _IPV6_NETWORK), strict=False))
-    return str(found)
+    if isinstance(address_only, ipaddress.IPv6Address):
+        if address_only.ipv4_mapped is not None:
+            return str(address_only.ipv4_mapped)
+        return str(ipaddress.ip_network((address_only, _IPV6_NETWORK), strict=False))
+    return str(address_only)

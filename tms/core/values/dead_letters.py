@@ -80,20 +80,20 @@ class LetterOrigin:
 def origin_of(headers: Mapping[str, bytes]) -> LetterOrigin | None:
     """Return the origin in a message's headers; None if it is not a dead letter."""
     try:
-        told = {
+        fields = {
             name.removeprefix(_PREFIX): value.decode()
             for name, value in headers.items()
             if name.startswith(_PREFIX)
         }
         return LetterOrigin(
-            told["topic"],
-            told["group"],
-            parse_id(told["id"]),
-            Disposition(told["disposition"]),
-            int(told["attempts"]),
-            told["reason"],
-            told["member"],
-            int(told["at"]),
+            fields["topic"],
+            fields["group"],
+            parse_id(fields["id"]),
+            Disposition(fields["disposition"]),
+            int(fields["attempts"]),
+            fields["reason"],
+            fields["member"],
+            int(fields["at"]),
         )
     except (KeyError, ValueError, InvalidRequest):
         return None

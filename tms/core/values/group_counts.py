@@ -34,6 +34,6 @@ class GroupCounts:
 
 NO_COUNTS: Final = GroupCounts()
 COUNTED: Final[Mapping[str, str]] = {
-    each.name: get_args(each.type)[1].description for each in fields(GroupCounts)
+    field.name: get_args(field.type)[1].description for field in fields(GroupCounts)
 }
 """The description of each count, by its name."""

@@ -116,7 +116,7 @@ class GroupOptions(TypedDict, total=False):
 
 DEFAULTS: Final = GroupSettings()
 DECLARED: Final[Mapping[str, Meta]] = {
-    each.name: get_args(each.type)[1] for each in fields(GroupSettings)
+    field.name: get_args(field.type)[1] for field in fields(GroupSettings)
 }
 """The description and the bounds of each setting, by its name."""
 SETTABLE: Final = tuple(name for name in DECLARED if name != "order")

@@ -249,8 +249,8 @@ class Taken:
 
     def with_settled(self, settled: Settled) -> "Taken":
         """Return the answer with the outcome of the settle that was done first."""
-        given = (self.delivery, self.lease_s, self.blocks, self.attempts)
-        return Taken(*given, self.limited_by, self.stopped_at, settled)
+        fields = (self.delivery, self.lease_s, self.blocks, self.attempts)
+        return Taken(*fields, self.limited_by, self.stopped_at, settled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,11 +125,11 @@ def first_id_at(timestamp_ms: int) -> bytes:
 
 def shown(kind: str, **fields: object) -> str:
     """Return the repr of a value with ids among its fields, in hexadecimal digits."""
-    told = (
+    parts = (
         f"{name}={value.hex() if isinstance(value, bytes) else repr(value)}"
         for name, value in fields.items()
     )
-    return f"{kind}({', '.join(told)})"
+    return f"{kind}({', '.join(parts)})"
 
 
 def shown_fields(value: Any) -> str:
@@ -163,11 +163,11 @@ class Message(NamedTuple):
         shown = repr(self.payload[:SHOWN_PAYLOAD_BYTES_MAX])
         if len(self.payload) > SHOWN_PAYLOAD_BYTES_MAX:
             shown = f"{shown}… of {len(self.payload)} bytes"
-        told = [f"payload={shown}"] if not self.is_tombstone else ["is_tombstone=True"]
-        told += [f"key={self.key!r}"] if self.key is not None else []
-        told += [f"headers={dict(self.headers)!r}"] if self.headers else []
-        told += [f"id={self.id.hex()}"] if self.id else []
-        return f"Message({', '.join(told)})"
+        parts = [f"payload={shown}"] if not self.is_tombstone else ["is_tombstone=True"]
+        parts += [f"key={self.key!r}"] if self.key is not None else []
+        parts += [f"headers={dict(self.headers)!r}"] if self.headers else []
+        parts += [f"id={self.id.hex()}"] if self.id else []
+        return f"Message({', '.join(parts)})"
 
     def __hash__(self) -> int:
         """Return a hash: a mapping of headers has none."""

@@ -82,8 +82,8 @@ class NamespaceRules:
 
 
 SCHEMAS: Mapping[str, Mapping[str, Any]] = {
-    each.name: get_args(get_args(each.type)[0])[1].extra_json_schema
-    for each in fields(NamespaceSettings)
+    field.name: get_args(get_args(field.type)[0])[1].extra_json_schema
+    for field in fields(NamespaceSettings)
 }
 """The JSON schema of each setting, with its bounds and its description."""
 

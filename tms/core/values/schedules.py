@@ -170,7 +170,7 @@ class Schedules(Protocol):
     async def cancel_scheduled(
         self, topic_id: TopicId, scheduled_id: str, *, caller: Caller = ANYBODY
     ) -> None:
-        """Let a scheduled message never be published; durable when it returns.
+        """Cancel a scheduled message: it is never published. Durable when it returns.
 
         Raises `ScheduledNotFound` if it was published or cancelled before.
         """

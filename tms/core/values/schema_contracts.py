@@ -131,7 +131,7 @@ def problem_of_rules(rules: SchemaRuleSet) -> str | None:
     migrating, others = rules.migration_rules or [], [rules.domain_rules, rules.encoding_rules]
     if any(not rule.mode or not rule.mode.is_migration for rule in migrating):
         return "Migration rules can only be UPGRADE, DOWNGRADE, UPDOWN"
-    if any(rule.mode and rule.mode.is_migration for each in others for rule in each or ()):
+    if any(rule.mode and rule.mode.is_migration for other in others for rule in other or ()):
         return "Domain and encoding rules can only be WRITE, READ, WRITEREAD"
     for each in (migrating, *others):
         problem = _problem_of_names(each or [])

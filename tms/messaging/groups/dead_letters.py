@@ -192,7 +192,7 @@ class DeadLetterService:
     async def _messages_of(
         self, group: LoadedGroup, letters: Sequence[DeadLetter]
     ) -> dict[bytes, bytes]:
-        """Return the digests of their messages' keys, by id, of those that still exist."""
+        """Return the digests of the keys of their messages, by message id, if they still exist."""
         digests: dict[bytes, bytes] = {}
         ids = sorted({letter.origin.id for letter in letters})
         while ids:

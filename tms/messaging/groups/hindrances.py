@@ -22,8 +22,8 @@ def hindrances_of(
 ) -> list[Hindrance]:
     """Return what hinders a group.
 
-    The server does if its groups may not open more messages, and `burial_error` if dead letters
-    cannot be written.
+    `is_server_full` says that the server's groups may not open more messages, and `burial_error`
+    why dead letters cannot be written.
     """
     return [
         *_dead_letters(state, settings, burial_error),
@@ -50,7 +50,7 @@ def _dead_letters(
             f"It is paused, and {failed} of its messages have failed. It pauses itself before more "
             f"than {settings.dead_letters_max} messages become dead letters within "
             f"{settings.dead_letters_per_s} seconds.",
-            "Repair its workers, then run `tms group resume`.",
+            "Fix its workers, then run `tms group resume`.",
         )
 
 

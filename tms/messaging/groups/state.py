@@ -337,10 +337,10 @@ class OpenMessages:
         self.make_due(now_ms)
         if not self.by_key:
             return self._reserve_in_order(limit, now_ms)
-        found: list[bytes] = []
+        reserved: list[bytes] = []
         due = self._due
         following: list[tuple[bytes, Iterator[bytes]]] = []
-        while len(found) < limit and (due or following):
+        while len(reserved) < limit and (due or following):
             if following and (not due or following[0][0] < due[0]):
                 message_id, rest = heappop(following)
             else:
@@ -362,16 +362,16 @@ class OpenMessages:
             opened = self.open[message_id]
             opened.is_reserved = True
             self._reserved[message_id] = opened.digest
-            found.append(message_id)
+            reserved.append(message_id)
             behind = next(rest, None)
             if behind is not None and self.open[behind].not_before_ms <= now_ms:
                 heappush(following, (behind, rest))
-        return found
+        return reserved
 
     def _reserve_in_order(self, limit: int, now_ms: int) -> list[bytes]:
-        found: list[bytes] = []
+        ids: list[bytes] = []
         due, reserved = self._due, self._reserved
-        while len(found) < limit and due:
+        while len(ids) < limit and due:
             message_id = heappop(due)
             opened = self.open.get(message_id)
             if opened is None or not opened.is_due:
@@ -384,8 +384,8 @@ class OpenMessages:
                 continue
             opened.is_reserved = True
             reserved[message_id] = None
-            found.append(message_id)
-        return found
+            ids.append(message_id)
+        return ids
 
     def unreserve(self, ids: Sequence[bytes]) -> None:
         """End the reservation of ids; those that are not leased may be delivered again."""

@@ -75,13 +75,13 @@ class RangeService:
             raise TransactionsElsewhere
         check_topics_count(len(topic_ids))
         states = {topic_id: await self._state(topic_id) for topic_id in topic_ids}
-        found = {topic_id: state for topic_id, state in states.items() if state is not None}
+        existing = {topic_id: state for topic_id, state in states.items() if state is not None}
         # Read before the transactions in progress: those that start later publish above them.
-        ends = {topic_id: state.end for topic_id, state in found.items()}
-        await self._hold_back(ends, found, isolation)
+        ends = {topic_id: state.end for topic_id, state in existing.items()}
+        await self._hold_back(ends, existing, isolation)
         now_ms = self._clock.now_ms()
         expiry_ms = self._clock.expiry_ms()
-        starts = await self._first_keys(found, expiry_ms)
+        starts = await self._first_keys(existing, expiry_ms)
         ranges = {
             topic_id: None
             if state is None
@@ -94,7 +94,7 @@ class RangeService:
         }
         expired = {
             topic_id: first_id_at(state.topic.first_live_ms(expiry_ms))
-            for topic_id, state in found.items()
+            for topic_id, state in existing.items()
         }
         return TopicRanges(ranges, now_ms, expired)
 
@@ -154,8 +154,8 @@ class RangeService:
             first.update(zip((topic_id for topic_id, _, _ in part), keys, strict=True))
         return first
 
-    def _look_up(self, wanted: Sequence[tuple[TopicId, bytes, bytes]]) -> list[bytes | None]:
-        return [self._tables.messages.first_key(prefix, key) for _, prefix, key in wanted]
+    def _look_up(self, places: Sequence[tuple[TopicId, bytes, bytes]]) -> list[bytes | None]:
+        return [self._tables.messages.first_key(prefix, key) for _, prefix, key in places]
 
     async def splits(
         self, topic_id: TopicId, start: bytes, end: bytes, parts: int
@@ -194,10 +194,10 @@ class RangeService:
         check_range(start, end)
         check_count("messages", messages)
         check_count("bytes", payload_bytes)
-        found = (await self.ranges((topic_id,), isolation)).topics[topic_id]
-        if found is None:
+        log = (await self.ranges((topic_id,), isolation)).topics[topic_id]
+        if log is None:
             raise TopicNotFound(topic=str(topic_id))
-        end = max(start, min(end, found.end))
+        end = max(start, min(end, log.end))
         position, turns = start, LoopTurns()
         count = size = 0
         while position < end and (messages is None or count < messages):
@@ -205,8 +205,8 @@ class RangeService:
             page = await self._page(topic_id, Reading(position, limit, isolation, end))
             await turns.give()
             for block in page.blocks:
-                left = None if payload_bytes is None else payload_bytes - size
-                fitting = _fitting(block, left, at_least_one=count == 0)
+                bytes_left = None if payload_bytes is None else payload_bytes - size
+                fitting = _fitting(block, bytes_left, at_least_one=count == 0)
                 count += fitting.messages
                 size += fitting.size
                 if fitting.last_id is not None:

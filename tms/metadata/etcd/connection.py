@@ -274,7 +274,7 @@ class EtcdConnection:
         if not answer.succeeded:
             self._drop()
             raise MetadataUnavailable(reason="the session has a new connection, or has ended")
-        return [each.response_txn for each in answer.responses]
+        return [response.response_txn for response in answer.responses]
 
     async def transaction(self, request: Any) -> Any:
         """Return the answer to a transaction. Raises `grpc.RpcError`, `MetadataUnavailable`."""

@@ -119,7 +119,7 @@ class Etcd:
             )
         except grpc.RpcError as error:
             raise MetadataUnavailable(reason=message_of(error)) from None
-        return [each.response_range for each in answer.responses]
+        return [response.response_range for response in answer.responses]
 
     async def _send_writes(self, writes: list[EtcdWrite]) -> list[Any]:
         transactions = [write.transaction for write in writes]

@@ -182,7 +182,7 @@ def stat_of_put(put: Put, answer: Any, lease: int) -> Stat:
     if not answer.succeeded and answer.responses[0].HasField("response_txn"):
         creates, answer = True, answer.responses[0].response_txn
     if not answer.succeeded:
-        read = [each.response_range.kvs for each in answer.responses]
+        read = [response.response_range.kvs for response in answer.responses]
         raise _refusal_of_put(put, read, creates=creates)
     return stat_of(put.path, answer.responses[1].response_range.kvs[0], lease)
 
@@ -239,7 +239,7 @@ def together(transactions: Sequence[Any], session: bytes, revision: int) -> Any:
     """Join writes of the connection that wrote the session's key at `revision`."""
     return rpc.TxnRequest(
         compare=[_compare(_MODIFIED, _EQUAL, session, revision)],
-        success=[rpc.RequestOp(request_txn=each) for each in transactions],
+        success=[rpc.RequestOp(request_txn=transaction) for transaction in transactions],
     )
 
 

@@ -227,7 +227,7 @@ class ZooKeeper:
 
     async def _make_folders(self, path: str) -> None:
         """Create the folders above `path`. Raises `InvalidRequest` below an ephemeral value."""
-        above = [each for each in ancestors(path) if each != ROOT][::-1]
+        above = [ancestor for ancestor in ancestors(path) if ancestor != ROOT][::-1]
         values = await asyncio.gather(*(self._read(self._layout.value_node(p)) for p in above))
         if any(value is not None and value[1].ephemeralOwner for value in values):
             raise InvalidRequest("invalid_path", path=path, reason="it is below an ephemeral value")
@@ -338,7 +338,7 @@ class ZooKeeper:
             count = count_within(sizes)
             answers += await self._answer(MultiRead(requests[:count]))
             requests, sizes = requests[count:], sizes[count:]
-        return [each.error if isinstance(each, FailedRequest) else each for each in answers]
+        return [answer.error if isinstance(answer, FailedRequest) else answer for answer in answers]
 
     async def _send_writes(self, requests: list[Any]) -> list[Any]:
         answers: list[Any] = await self._answer(MultiWrite(requests))

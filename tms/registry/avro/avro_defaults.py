@@ -18,13 +18,13 @@ _TEXTS = ("string", "bytes", "enum", "fixed")
 _GREAT = ("Infinity", "-Infinity", "NaN")
 
 
-def wrong_default(tree: AvroTree, known: Mapping[str, Json]) -> str:
+def wrong_default(tree: AvroTree, referenced: Mapping[str, Json]) -> str:
     """Return what is wrong with the first default that does not fit its type, or "".
 
-    `known` are the further types that the schema may name.
+    `referenced` are the further types that the schema may name.
     """
     try:
-        return _Defaults({**known, **tree.types}).first_wrong(tree.top)
+        return _Defaults({**referenced, **tree.types}).first_wrong(tree.top)
     except RecursionError:
         return "a default is nested too deeply"
 

@@ -40,7 +40,7 @@ class AvroSchema:
     parsed: avro.schema.Schema
     """For the library: errors are records, since each reads the other; no logical types."""
     tree: AvroTree
-    known: Mapping[str, Any] = field(default_factory=dict)
+    referenced: Mapping[str, Any] = field(default_factory=dict)
     """The types that it refers to, by full name."""
 
     @property
@@ -55,12 +55,12 @@ class AvroSchema:
         `resolved_normalized` is as stored for normalized schemas; in `resolved_ordered` each type
         keeps its namespace.
         """
-        return resolved_text(self.tree, self.known, **_FORMS[form])
+        return resolved_text(self.tree, self.referenced, **_FORMS[form])
 
     @property
     def problem_if_normalized(self) -> str:
         """Why it cannot be stored as normalized: a default that does not fit its type."""
-        return wrong_default(self.tree, self.known)
+        return wrong_default(self.tree, self.referenced)
 
     @property
     def tags(self) -> Tags:
@@ -71,7 +71,7 @@ class AvroSchema:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is missing."""
         tree = copy.deepcopy(self.tree)
         retag(_entities(tree.top), change)
-        return avro_text(tree, self.known)
+        return avro_text(tree, self.referenced)
 
     def incompatibilities(self, writer: "AvroSchema") -> list[Incompatibility]:
         """Return why it cannot read the data of `writer`; empty if it can."""
@@ -96,21 +96,21 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> AvroSchema:
     check_characters(text)
     try:
         names = Names(validate_names=False)
-        known: dict[str, Any] = {}
+        referenced: dict[str, Any] = {}
         for _, reference in references:
-            tree = tree_of(loaded(reference), known)
+            tree = tree_of(loaded(reference), referenced)
             _library_schema(tree, names)
-            known |= tree.types
-        tree = tree_of(loaded(text), known)
+            referenced |= tree.types
+        tree = tree_of(loaded(text), referenced)
         _check_sizes(tree)
         parsed = _library_schema(tree, names)
-        kept = avro_text(tree, known)
-        normalized = avro_text(tree, known, normalized=True)
+        kept = avro_text(tree, referenced)
+        normalized = avro_text(tree, referenced, normalized=True)
     except (AvroException, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidSchema(str(error) or type(error).__name__) from None
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply") from None
-    return AvroSchema(kept, normalized, parsed, tree, known)
+    return AvroSchema(kept, normalized, parsed, tree, referenced)
 
 
 def _check_sizes(tree: AvroTree) -> None:

@@ -3,7 +3,7 @@
 Texts that differ only in spaces, in the order of attributes or in the form of names have one such
 text, so they are one schema. Doc, aliases, defaults and other attributes are kept. Normalized text
 also sorts those attributes and the keys within defaults, and writes float and double defaults as
-such; a type without a namespace inside a namespace gets that one, as in Confluent's.
+such. A type without a namespace gets the one that encloses it, as in Confluent's registry.
 
 The trees must be of valid schemas (`tms.serdes.avro_tree`).
 """
@@ -32,21 +32,21 @@ _Types = Mapping[str, Json]
 """Types by full name."""
 
 
-def avro_text(tree: AvroTree, known: _Types | None = None, *, normalized: bool = False) -> str:
-    """Return the text of a schema, which may refer to `known` types in addition to its own."""
-    types = {**(known or {}), **tree.types}
+def avro_text(tree: AvroTree, referenced: _Types | None = None, *, normalized: bool = False) -> str:
+    """Return the text of a schema, which may refer to `referenced` types in addition to its own."""
+    types = {**(referenced or {}), **tree.types}
     return _Printer(types, {}, normalized=normalized).text(tree.top, "")
 
 
 def resolved_text(
-    tree: AvroTree, known: _Types, *, normalized: bool = False, renames: bool = True
+    tree: AvroTree, referenced: _Types, *, normalized: bool = False, renames: bool = True
 ) -> str:
-    """Return the text of a schema with the `known` types at their first occurrence.
+    """Return the text of a schema with the `referenced` types at their first occurrence.
 
     Without `renames`, a type without a namespace does not get one in normalized text either.
     """
-    types = {**known, **tree.types}
-    return _Printer(types, known, normalized=normalized, renames=renames).text(tree.top, "")
+    types = {**referenced, **tree.types}
+    return _Printer(types, referenced, normalized=normalized, renames=renames).text(tree.top, "")
 
 
 def _double(value: float) -> str:

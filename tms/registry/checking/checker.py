@@ -2,8 +2,8 @@
 
 A server uses worker processes with a time limit: a process that exceeds it is killed, and, like one
 that died, replaced when needed. That says nothing about the schemas, so it is `SchemasUnavailable`:
-a client may retry, and finds kept what was parsed so far. A caller that waits this long for its
-turn is refused as well, so no work runs that nobody waits for. A program with a store of its own
+a client may retry, and schemas parsed so far are still cached. A caller that waits this long for
+its turn is refused as well, so no work runs without a caller. A program with a store of its own
 uses a thread: its schemas are its own, and a process would run its main module again.
 """
 

@@ -44,13 +44,13 @@ class KeptParses:
         return parsed
 
     def _keep(self, path: Path, data: bytes) -> None:
-        left = self._bytes_max - len(data)
-        if left < 0:
+        free = self._bytes_max - len(data)
+        if free < 0:
             return
         others = [(other.stat(), other) for other in path.parent.iterdir()]
         for stat, other in sorted(others, key=lambda each: each[0].st_mtime, reverse=True):
-            left -= stat.st_size
-            if left < 0:
+            free -= stat.st_size
+            if free < 0:
                 other.unlink(missing_ok=True)
         written = path.with_suffix(f".{os.getpid()}")
         written.write_bytes(data)

@@ -60,14 +60,14 @@ def _may_become(old: SchemaNode, new: SchemaNode, before: int, after: int) -> bo
 
 def _distinct(parts: Sequence[Part]) -> list[Part]:
     """Return the parts without duplicates; the first one wins."""
-    found: dict[str, Part] = {}
+    distinct: dict[str, Part] = {}
     for part in parts:
         if isinstance(part, SchemaPlace):
             key = json_text(part.schema, normalized=True)
         else:
             key = f"{part.kind} {part.criterion} {json_text(part.keywords, normalized=True)}"
-        found.setdefault(key, part)
-    return list(found.values())
+        distinct.setdefault(key, part)
+    return list(distinct.values())
 
 
 def _matched(differ: Differ, before: Sequence[Part], after: Sequence[Part]) -> int:

@@ -75,10 +75,10 @@ class Comparing:
     def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:
         """Whether `new` accepts all that `old` accepts."""
         pair = _told_apart(old), _told_apart(new)
-        known = self._known.get(pair)
-        if known is None:
-            known = self._known[pair] = not self.differences(old, new, "")
-        return known
+        answer = self._known.get(pair)
+        if answer is None:
+            answer = self._known[pair] = not self.differences(old, new, "")
+        return answer
 
     def _compared(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
         if new.kind == ANY or old.kind == FALSE or _are_connects_bytes(old, new):
@@ -153,8 +153,8 @@ def _enums(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[I
 
 
 def _values(node: SchemaNode) -> frozenset[str]:
-    given = node.keywords[ENUM]
-    values = given if isinstance(given, list) else []
+    enum_values = node.keywords[ENUM]
+    values = enum_values if isinstance(enum_values, list) else []
     return frozenset(json_text(value, normalized=True) for value in values)
 
 

@@ -86,8 +86,8 @@ def _referred(place: SchemaPlace) -> SchemaPlace | None:
     schema = place.schema
     if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
         return None
-    found = place.resolver.lookup(schema["$ref"])
-    return SchemaPlace(found.contents, found.resolver)
+    resolved = place.resolver.lookup(schema["$ref"])
+    return SchemaPlace(resolved.contents, resolved.resolver)
 
 
 def node_of(place: SchemaPlace) -> SchemaNode:
@@ -124,15 +124,15 @@ def _parts(schema: Keywords, place: SchemaPlace) -> list[SchemaNode]:
     if IF in schema and any(schema.get(name, True) not in (True, {}) for name in (THEN, ELSE)):
         parts.append(SchemaNode(IF, schema, place))
     for criterion in CRITERIA:
-        given = schema.get(criterion)
-        if isinstance(given, list):
-            inner = tuple(place.below(each) for each in given)
+        types = schema.get(criterion)
+        if isinstance(types, list):
+            inner = tuple(place.below(each) for each in types)
             parts.append(SchemaNode(COMBINED, schema, place, criterion, inner))
-    given = schema.get("type")
-    if isinstance(given, str):
-        parts.append(_typed(given, schema, place))
-    elif isinstance(given, list):
-        typed = tuple(_typed(each, schema, place) for each in given)
+    types = schema.get("type")
+    if isinstance(types, str):
+        parts.append(_typed(types, schema, place))
+    elif isinstance(types, list):
+        typed = tuple(_typed(each, schema, place) for each in types)
         parts.append(
             typed[0] if len(typed) == 1 else SchemaNode(COMBINED, schema, place, ANY_OF, typed)
         )

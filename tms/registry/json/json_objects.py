@@ -42,8 +42,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _required(keywords: Keywords) -> frozenset[str]:
-    given = keywords.get("required")
-    names = given if isinstance(given, list) else []
+    required = keywords.get("required")
+    names = required if isinstance(required, list) else []
     return frozenset(name for name in names if isinstance(name, str))
 
 
@@ -68,11 +68,11 @@ def _properties(
 def _newly_required(old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     """Yield properties that are required now and were not before."""
     named = _mapping(new.keywords.get("properties"))
-    known = _mapping(old.keywords.get("properties"))
+    properties = _mapping(old.keywords.get("properties"))
     for name in sorted(_required(new.keywords) - _required(old.keywords)):
         if isinstance(named.get(name), Mapping) and "default" in named[name]:
             continue
-        if name in known or name not in named:
+        if name in properties or name not in named:
             at = f"{path}/required/{name}"
             yield difference("REQUIRED_ATTRIBUTE_ADDED", at, f"{name} is required now")
         elif not is_open(old.keywords):
@@ -89,8 +89,8 @@ def is_open(keywords: Keywords) -> bool:
 def _covering(node: SchemaNode, name: str, *, otherwise: Any = True) -> list[SchemaPlace]:
     """Return the schemas that an unnamed property must all fit."""
     patterns = _mapping(node.keywords.get(_PATTERNS)).items()
-    found = [node.place.below(schema) for pattern, schema in patterns if finds(pattern, name)]
-    return found or [node.place.below(node.keywords.get(_ADDITIONAL, otherwise))]
+    nodes = [node.place.below(schema) for pattern, schema in patterns if finds(pattern, name)]
+    return nodes or [node.place.below(node.keywords.get(_ADDITIONAL, otherwise))]
 
 
 def _rest(node: SchemaNode) -> Any:
@@ -126,8 +126,8 @@ def _patterns(
         if pattern in before:
             yield from differ.differences(old.place.below(before[pattern]), now, at)
             continue
-        found = [each for name, each in named.items() if finds(pattern, name)]
-        could_come = [*found, *before.values(), old.keywords.get(_ADDITIONAL, True)]
+        matching = [each for name, each in named.items() if finds(pattern, name)]
+        could_come = [*matching, *before.values(), old.keywords.get(_ADDITIONAL, True)]
         if not all(differ.fits(old.place.below(each), now) for each in could_come):
             message = f"before, the properties of {pattern} could be something else"
             yield difference("PATTERN_PROPERTY_ADDED", at, message)
@@ -227,5 +227,5 @@ def _dependencies_of(keywords: Keywords) -> dict[str, Any]:
 
 
 def _missing(was: Any, now: Sequence[Any]) -> list[str]:
-    known = was if isinstance(was, list) else []
-    return [str(each) for each in now if each not in known]
+    earlier = was if isinstance(was, list) else []
+    return [str(each) for each in now if each not in earlier]

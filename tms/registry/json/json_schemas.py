@@ -117,8 +117,8 @@ def _check(tree: Any) -> None:
     if not isinstance(tree, Mapping | bool):
         raise InvalidSchema("a JSON Schema is an object, true or false")
     named = tree.get(_META) if isinstance(tree, Mapping) else None
-    known = tree if named is None or isinstance(named, str) else {}
-    meta = validator_for(known, default=Draft7Validator).META_SCHEMA
+    named_tree = tree if named is None or isinstance(named, str) else {}
+    meta = validator_for(named_tree, default=Draft7Validator).META_SCHEMA
     of_meta: Any = validator_for(meta, default=Draft7Validator)
     checked: Any = extend(of_meta, type_checker=_TYPES)  # type: ignore[no-untyped-call]
     error = best_match(checked(meta, format_checker=_FORMATS).iter_errors(tree))

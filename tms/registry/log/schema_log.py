@@ -123,8 +123,8 @@ class LogMemory:
             return None
         lost = entry.record
         if isinstance(lost, VersionLost):
-            told = "version %d of the subject %r cannot be read, and is skipped: %s"
-            _log.error(told, lost.version, lost.subject, lost.reason)
+            text = "version %d of the subject %r cannot be read, and is skipped: %s"
+            _log.error(text, lost.version, lost.subject, lost.reason)
         self.state.take(entry)
         return entry.origin
 
@@ -168,8 +168,8 @@ class SchemaLog:
 
         Raises `RegistryError` (50001, 50002).
         """
-        wanted = self._begun + 1
-        while self._ended < wanted:
+        number = self._begun + 1
+        while self._ended < number:
             if self._reading is None:
                 self._reading = asyncio.create_task(self._read())
             await shared(self._reading)
@@ -344,8 +344,8 @@ def _with_counters(records: Sequence[Record | Purged], state: State) -> Sequence
 
     So no id is reused, and each write has an origin that identifies it.
     """
-    gone = [each.key.keytype == SCHEMA for each in records if isinstance(each, Purged)]
-    is_counted = any(isinstance(each, CountersWritten) for each in records)
+    gone = [record.key.keytype == SCHEMA for record in records if isinstance(record, Purged)]
+    is_counted = any(isinstance(record, CountersWritten) for record in records)
     is_wanted = any(gone) or (gone and len(gone) == len(records))
     return [*records, state.counters()] if is_wanted and not is_counted else records
 

@@ -265,10 +265,10 @@ def _is_done(state: State, decision: Decided[A], *, is_begun: bool) -> bool:
 
     Soft deletions do not say who made them, so they count only once some is written.
     """
-    purged = [each.key for each in decision.records if isinstance(each, Purged)]
+    purged = [record.key for record in decision.records if isinstance(record, Purged)]
     versions = [key for key in purged if key.version is not None]
-    hidden = [each for each in decision.records if isinstance(each, VersionDeleted)]
-    adds = any(isinstance(each, SchemaWritten | ModeWritten) for each in decision.records)
+    hidden = [record for record in decision.records if isinstance(record, VersionDeleted)]
+    adds = any(isinstance(record, SchemaWritten | ModeWritten) for record in decision.records)
     if adds or not (versions or (hidden and is_begun)):
         return False
     return not any(_has(state, key) for key in versions) and not any(

@@ -74,11 +74,11 @@ class StoreElection:
             tell(Elected(self._address, is_self=True))
             return
         try:
-            found = await self._store.get(self._path)
+            stored = await self._store.get(self._path)
         except BaseException:
             tell(Elected(None))
             raise
-        address = None if found is None else found.value.decode(errors="replace")
+        address = None if stored is None else stored.value.decode(errors="replace")
         # Its own value exists a moment before it is known to have won, and after.
         tell(Elected(None if address == self._address else address))
 

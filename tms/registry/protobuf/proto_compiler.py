@@ -50,7 +50,7 @@ def compiled(text: str, others: Mapping[str, str]) -> FileDescriptorSet:
             *("--include_imports", "--error_format=gcc", str(sources / own)),
         )
         if mistakes is not None:
-            raise InvalidSchema(_told(mistakes, f"{sources}/", own))
+            raise InvalidSchema(_first_error(mistakes, f"{sources}/", own))
         return FileDescriptorSet.FromString(made.read_bytes())
 
 
@@ -89,7 +89,7 @@ def _run(*arguments: str) -> str | None:
         return written.read(_ERROR_BYTES_MAX).decode(errors="replace")
 
 
-def _told(mistakes: str, folder: str, own: str) -> str:
+def _first_error(mistakes: str, folder: str, own: str) -> str:
     """Return the first error that protoc wrote, for people."""
     lines = (line for line in mistakes.splitlines() if line and not _NO_MISTAKE.search(line))
     first = next(lines, "protoc refuses it").replace(folder, "").removeprefix(f"{own}:")

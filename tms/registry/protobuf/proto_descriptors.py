@@ -31,11 +31,11 @@ def with_options(raw: bytes, imported: Iterable[pb.FileDescriptorProto]) -> Any:
     """
     pool = DescriptorPool()
     files = [*imported, pb.FileDescriptorProto.FromString(raw)]
-    if _DESCRIPTOR_FILE not in {each.name for each in files}:
+    if _DESCRIPTOR_FILE not in {file.name for file in files}:
         files.insert(0, pb.FileDescriptorProto.FromString(pb.DESCRIPTOR.serialized_pb))
     try:
-        for each in files:
-            pool.AddSerializedFile(each.SerializeToString())
+        for file in files:
+            pool.AddSerializedFile(file.SerializeToString())
     except TypeError as error:
         raise InvalidSchema(str(error).rpartition("descriptor pool: ")[2]) from None
     kind: Any = GetMessageClass(
@@ -146,12 +146,14 @@ class _File:
 
 def _once(elements: list[Any]) -> list[Any]:
     """Return elements without those that already exist."""
-    return list({id(each): each for each in elements}.values())
+    return list({id(element): element for element in elements}.values())
 
 
 def _reserved_of(descriptor: Any, kind: Any, beyond: int, greatest: int) -> list[Any]:
     """Return the reserved parts; the ends of ranges are `beyond` the last number."""
-    ranges = [_told(each.start, each.end - beyond, greatest) for each in descriptor.reserved_range]
+    ranges = [
+        _range_text(each.start, each.end - beyond, greatest) for each in descriptor.reserved_range
+    ]
     made = [kind(ranges)] if ranges else []
     names = list(descriptor.reserved_name)
     return made + ([kind(names=names)] if names else [])
@@ -159,12 +161,14 @@ def _reserved_of(descriptor: Any, kind: Any, beyond: int, greatest: int) -> list
 
 def _extension_ranges_of(descriptor: Any) -> list[ast.ExtensionRange]:
     return [
-        ast.ExtensionRange([_told(each.start, each.end - 1, _MAX_TAG)], _options_of(each.options))
+        ast.ExtensionRange(
+            [_range_text(each.start, each.end - 1, _MAX_TAG)], _options_of(each.options)
+        )
         for each in descriptor.extension_range
     ]
 
 
-def _told(start: int, end: int, greatest: int) -> str:
+def _range_text(start: int, end: int, greatest: int) -> str:
     if start == end:
         return str(start)
     return f"{start} to {'max' if end >= greatest else end}"
@@ -194,13 +198,13 @@ def _json_name(name: str) -> str:
 
 def _default_of(field: Any) -> Any:
     """Return the default of a field. For bytes, the descriptor already has the escapes."""
-    given = field.default_value
-    if isinstance(given, bytes):  # for a string only
-        return Quoted("".join(f"\\{byte:03o}" for byte in given))
+    default = field.default_value
+    if isinstance(default, bytes):  # for a string only
+        return Quoted("".join(f"\\{byte:03o}" for byte in default))
     if field.type == pb.FieldDescriptorProto.TYPE_BYTES:
-        return Quoted(given)
+        return Quoted(default)
     is_text = field.type == pb.FieldDescriptorProto.TYPE_STRING
-    return given if is_text else ast.Identifier(given)
+    return default if is_text else ast.Identifier(default)
 
 
 def _enum_of(descriptor: Any) -> ast.Enum:
@@ -272,8 +276,8 @@ def _value_of(field: FieldDescriptor, value: Any) -> Any:
         parts = (ast.MessageLiteralField(*each) for each in _set_in(value, "[{}]"))
         return ast.MessageLiteral(list(parts))
     if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return ast.Identifier(str(value) if known is None else known.name)
+        value_descriptor = field.enum_type.values_by_number.get(value)
+        return ast.Identifier(str(value) if value_descriptor is None else value_descriptor.name)
     if isinstance(value, bytes):
         return Quoted.of_bytes(value)
     if isinstance(value, bool | str):

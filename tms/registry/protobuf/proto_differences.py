@@ -32,7 +32,7 @@ def differences(old: ProtoTypes, new: ProtoTypes) -> list[Incompatibility]:
         message = f"the package was {old.package!r}, and is {new.package!r}"
         return [Incompatibility("PACKAGE_CHANGED", "#/", message)]
     comparing = _Comparing(old, new)
-    return [found for name in old.own for found in comparing.messages(name, name)]
+    return [reasons for name in old.own for reasons in comparing.messages(name, name)]
 
 
 class _Comparing:
@@ -101,11 +101,11 @@ class _Comparing:
                 yield from self._field_types(was, now, f"{path}/{tag}")
 
     def _field(self, was: ProtoField, now: ProtoField, path: str) -> Iterator[Incompatibility]:
-        found = list(self._field_types(was, now, path))
-        yield from found
+        reasons = list(self._field_types(was, now, path))
+        yield from reasons
         if MAP in (was.type, now.type):
             return
-        if not found and _is_relabelled(was, now) and not self._may_be_relabelled(was.type):
+        if not reasons and _is_relabelled(was, now) and not self._may_be_relabelled(was.type):
             message = f"{now.name} was {was.label}, and is {now.label}"
             yield Incompatibility("FIELD_LABEL_CHANGED", path, message)
         elif _REQUIRED in (was.label, now.label) and was.label != now.label:

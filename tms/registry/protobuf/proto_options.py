@@ -23,16 +23,16 @@ _TAGS = "tags"
 
 def without_extensions(file: ast.File) -> ast.File:
     """Return a file without custom options and their definitions."""
-    left = copy.deepcopy(file)
-    _strip(left.file_elements)
-    return left
+    copied = copy.deepcopy(file)
+    _strip(copied.file_elements)
+    return copied
 
 
 def _strip(elements: list[Any]) -> None:
-    elements[:] = [each for each in elements if not _is_extension(each)]
-    for each in elements:
+    elements[:] = [element for element in elements if not _is_extension(element)]
+    for element in elements:
         for name in ("elements", "options"):
-            inner = getattr(each, name, None)
+            inner = getattr(element, name, None)
             if isinstance(inner, list):
                 _strip(inner)
 
@@ -45,12 +45,12 @@ def _is_extension(element: object) -> bool:
 
 def proto_tags(file: ast.File) -> Tags:
     """Return the tags of messages and fields that have any."""
-    found = []
+    tagged = []
     for entity, options in _entities(file):
         tags = _tags_of(options, _meta(entity))
         if tags:
-            found.append((entity, tuple(tags)))
-    return tuple(found)
+            tagged.append((entity, tuple(tags)))
+    return tuple(tagged)
 
 
 def retagged(file: ast.File, change: Tagged) -> ast.File:
@@ -69,11 +69,11 @@ def retagged(file: ast.File, change: Tagged) -> ast.File:
         options = _options(places, entity)
         own = _tags_of(options, _meta(entity))
         _set_tags(options, _meta(entity), [tag for tag in own if tag not in tags])
-    defining = [each for each in changed.file_elements if _defines_tags(each)]
+    defining = [element for element in changed.file_elements if _defines_tags(element)]
     if proto_tags(changed) and not defining:
         changed.file_elements.insert(0, ast.Import(_DEFINED_IN))
     elif proto_tags(file) and not proto_tags(changed):
-        others = [each for each in changed.file_elements if not _defines_tags(each)]
+        others = [element for element in changed.file_elements if not _defines_tags(element)]
         if _CONFLUENTS not in proto_text(ast.File(file_elements=others)):
             changed.file_elements = others
     return changed
@@ -89,15 +89,15 @@ def _entities(file: ast.File) -> Iterator[tuple[Entity, list[Any]]]:
 
 
 def _of(elements: list[Any], scope: str) -> Iterator[tuple[Entity, list[Any]]]:
-    for each in elements:
-        if isinstance(each, ast.Message | ast.Group):
-            name = f"{scope}{each.name}"
-            yield Entity(name, is_field=False), each.elements
-            yield from _of(each.elements, f"{name}.")
-        elif isinstance(each, ast.OneOf):
-            yield from _of(each.elements, scope)
-        elif isinstance(each, ast.Field | ast.MapField):
-            yield Entity(f"{scope}{each.name}", is_field=True), each.options
+    for element in elements:
+        if isinstance(element, ast.Message | ast.Group):
+            name = f"{scope}{element.name}"
+            yield Entity(name, is_field=False), element.elements
+            yield from _of(element.elements, f"{name}.")
+        elif isinstance(element, ast.OneOf):
+            yield from _of(element.elements, scope)
+        elif isinstance(element, ast.Field | ast.MapField):
+            yield Entity(f"{scope}{element.name}", is_field=True), element.options
 
 
 def _meta(entity: Entity) -> str:
@@ -105,11 +105,11 @@ def _meta(entity: Entity) -> str:
 
 
 def _options(places: dict[Entity, list[Any]], entity: Entity) -> list[Any]:
-    found = places.get(Entity(entity.path.removeprefix("."), entity.is_field))
-    if found is None:
+    options = places.get(Entity(entity.path.removeprefix("."), entity.is_field))
+    if options is None:
         kind = "field" if entity.is_field else "message"
         raise InvalidSchema(f"No {kind} {entity.path} was found")
-    return found
+    return options
 
 
 def _name(element: object) -> str:
@@ -118,34 +118,34 @@ def _name(element: object) -> str:
 
 
 def _literal(options: list[Any], name: str) -> ast.MessageLiteral | None:
-    for each in options:
-        if _name(each) == name:
-            return each.value if isinstance(each.value, ast.MessageLiteral) else None
+    for option in options:
+        if _name(option) == name:
+            return option.value if isinstance(option.value, ast.MessageLiteral) else None
     return None
 
 
 def _tags_of(options: list[Any], name: str) -> list[str]:
     """Return the tags in options, whether as a list or one by one."""
-    found: list[Any] = []
+    tags: list[Any] = []
     literal = _literal(options, name)
     for each in literal.elements if literal is not None else ():
         if isinstance(each, ast.MessageLiteralField) and each.name == _TAGS:
-            found += each.value if isinstance(each.value, list) else [each.value]
-    for each in options:
-        if _name(each) == f"{name}.{_TAGS}":
-            found += each.value if isinstance(each.value, list) else [each.value]
-    return [tag.text for tag in found if isinstance(tag, Quoted)]
+            tags += each.value if isinstance(each.value, list) else [each.value]
+    for option in options:
+        if _name(option) == f"{name}.{_TAGS}":
+            tags += option.value if isinstance(option.value, list) else [option.value]
+    return [tag.text for tag in tags if isinstance(tag, Quoted)]
 
 
 def _set_tags(options: list[Any], name: str, tags: Iterable[str]) -> None:
     literal = _literal(options, name)
     others: list[Any] = [] if literal is None else literal.elements
-    others = [each for each in others if getattr(each, "name", "") != _TAGS]
+    others = [other for other in others if getattr(other, "name", "") != _TAGS]
     texts: list[Any] = [Quoted.holding(tag) for tag in tags]
     kept: list[Any] = [ast.MessageLiteralField(_TAGS, texts)] if texts else []
-    options[:] = [each for each in options if _name(each) not in (name, f"{name}.{_TAGS}")]
-    if any(_name(each).startswith(f"{name}.") for each in options):
+    options[:] = [option for option in options if _name(option) not in (name, f"{name}.{_TAGS}")]
+    if any(_name(option).startswith(f"{name}.") for option in options):
         # An option with parts that are set one by one cannot be set as a whole, too.
-        options += [ast.Option(f"{name}.{_TAGS}", each) for each in texts]
+        options += [ast.Option(f"{name}.{_TAGS}", text) for text in texts]
     elif others or kept:
         options.append(ast.Option(name, ast.MessageLiteral([*others, *kept])))

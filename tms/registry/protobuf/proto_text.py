@@ -24,7 +24,7 @@ def proto_text(file: ast.File, resolve: Meant | None = None) -> str:
 
 
 def _of(elements: Iterable[object], *kinds: type) -> list[Any]:
-    return [each for each in elements if isinstance(each, kinds)]
+    return [element for element in elements if isinstance(element, kinds)]
 
 
 def _indented(text: str) -> str:
@@ -126,8 +126,8 @@ class _Printer:
         """Return the options after a field or a value; several are on lines of their own."""
         if not options:
             return ""
-        given = sorted(options, key=lambda each: each.name) if self._is_normalized else options
-        texts = [f"{each.name} = {_value(each.value)}" for each in given]
+        ordered = sorted(options, key=lambda each: each.name) if self._is_normalized else options
+        texts = [f"{each.name} = {_value(each.value)}" for each in ordered]
         if len(texts) == 1:
             return f" [{texts[0]}]"
         lines = [f"{text}," for text in texts[:-1]] + texts[-1:]
@@ -172,7 +172,7 @@ class _Printer:
 
     def _extension(self, extension: ast.Extension, scope: str) -> str:
         fields = self._fields(_of(extension.elements, ast.Field, ast.Group), scope)
-        inner = _groups([[_indented(each) for each in fields]])
+        inner = _groups([[_indented(field) for field in fields]])
         return f"extend {self._type(extension.typeName, scope)} {{{inner}}}\n"
 
     def _service(self, service: ast.Service, scope: str) -> str:
@@ -184,15 +184,15 @@ class _Printer:
         return f"service {service.name} {{{inner}}}\n"
 
     def _method(self, method: ast.Method, scope: str) -> str:
-        taken, given = (
+        taken, types = (
             f"({'stream ' if each.stream else ''}{self._type(each.type, scope)})"
             for each in (method.input_type, method.output_type)
         )
-        start = f"rpc {method.name} {taken} returns {given}"
+        start = f"rpc {method.name} {taken} returns {types}"
         options = self._options(method.elements)
         if not options:
             return f"{start};\n"
-        return f"{start} {{\n{''.join(_indented(each) for each in options)}}};\n"
+        return f"{start} {{\n{''.join(_indented(option) for option in options)}}};\n"
 
 
 def _label(cardinality: ast.FieldCardinality | None) -> str:
@@ -211,7 +211,7 @@ def _value(value: Any) -> str:
         return f"[\n{_listed([_value(each) for each in value])}]"
     if isinstance(value, ast.MessageLiteral):
         fields = _of(value.elements, ast.MessageLiteralField)
-        return f"{{\n{_listed([f'{each.name}: {_value(each.value)}' for each in fields])}}}"
+        return f"{{\n{_listed([f'{field.name}: {_value(field.value)}' for field in fields])}}}"
     return value.name if isinstance(value, ast.Identifier) else str(value)
 
 

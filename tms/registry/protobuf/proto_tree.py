@@ -124,9 +124,9 @@ class _Trees(_ASTConstructor):
         return self._with_options(super().visitOneofGroupDecl(ctx), ctx)
 
     def _with_options(self, group: ast.Group, ctx: Any) -> ProtoGroup:
-        given = ctx.compactOptions()
+        compact = ctx.compactOptions()
         visit: Any = self.visit
-        options: list[ast.Option] = visit(given) if given else []
+        options: list[ast.Option] = visit(compact) if compact else []
         return ProtoGroup(group.name, group.number, group.cardinality, group.elements, options)
 
 

@@ -102,11 +102,11 @@ def _messages(
     messages: Iterable[DescriptorProto], scope: str
 ) -> Iterator[tuple[str, DescriptorProto]]:
     """Yield messages with their full names, outer before inner ones."""
-    for each in messages:
-        if not each.options.map_entry:
-            name = _joined(scope, each.name)
-            yield name, each
-            yield from _messages(each.nested_type, name)
+    for message in messages:
+        if not message.options.map_entry:
+            name = _joined(scope, message.name)
+            yield name, message
+            yield from _messages(message.nested_type, name)
 
 
 def _message(name: str, described: DescriptorProto, *, is_proto3: bool) -> ProtoMessage:
@@ -115,12 +115,12 @@ def _message(name: str, described: DescriptorProto, *, is_proto3: bool) -> Proto
         f".{name}.{each.name}": each for each in described.nested_type if each.options.map_entry
     }
     for each in described.field:
-        found = _field(each, entries.get(each.type_name), is_proto3=is_proto3)
+        field = _field(each, entries.get(each.type_name), is_proto3=is_proto3)
         if is_in_oneof(each):
             oneof = described.oneof_decl[each.oneof_index].name
-            made.oneofs.setdefault(oneof, {})[found.tag] = found
+            made.oneofs.setdefault(oneof, {})[field.tag] = field
         else:
-            made.fields[found.tag] = found
+            made.fields[field.tag] = field
     return made
 
 

@@ -197,15 +197,17 @@ class Findings:
 
         Raises `Unanswered` with all that are missing.
         """
-        missing: list[Question] = [each for each in questions if each not in self.answers]
+        missing: list[Question] = [
+            question for question in questions if question not in self.answers
+        ]
         if missing:
             raise Unanswered(missing)
-        found = {}
-        for each in questions:
-            answer = self.answers[each]
+        answers = {}
+        for question in questions:
+            answer = self.answers[question]
             assert isinstance(answer, expected | NoSchema)
-            found[each] = answer
-        return found
+            answers[question] = answer
+        return answers
 
     def answer_to(self, question: Question, expected: type[A]) -> A | NoSchema:
         """Return the answer to a question, as `answers_to`. Raises `Unanswered`."""

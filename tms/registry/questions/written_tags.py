@@ -15,12 +15,12 @@ Json = Any
 
 def tags_in(entities: Iterator[tuple[Entity, dict[str, Json]]]) -> Tags:
     """Return the tags of entities that have any."""
-    found = [
+    tagged = [
         (entity, tuple(str(tag) for tag in node[TAGS]))
         for entity, node in entities
         if isinstance(node.get(TAGS), list)
     ]
-    return tuple(found)
+    return tuple(tagged)
 
 
 def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], change: Tagged) -> None:
@@ -37,18 +37,18 @@ def retag(entities: Iterator[tuple[Entity, dict[str, Json]]], change: Tagged) ->
             node[TAGS] = list(dict.fromkeys([*_own(node), *tags]))
     for entity, tags in change.removed:
         for node in _nodes(nodes, entity):
-            left = [tag for tag in _own(node) if tag not in tags]
+            remaining = [tag for tag in _own(node) if tag not in tags]
             node.pop(TAGS, None)
-            if left:
-                node[TAGS] = left
+            if remaining:
+                node[TAGS] = remaining
 
 
 def _nodes(nodes: dict[Entity, list[dict[str, Json]]], entity: Entity) -> list[dict[str, Json]]:
-    found = nodes.get(Entity(entity.path.removeprefix("."), entity.is_field))
-    if found is None:
+    node = nodes.get(Entity(entity.path.removeprefix("."), entity.is_field))
+    if node is None:
         kind = "field" if entity.is_field else "record"
         raise InvalidSchema(f"No {kind} {entity.path} was found")
-    return found
+    return node
 
 
 def _own(node: dict[str, Json]) -> list[Json]:

@@ -37,10 +37,10 @@ class StoreIds:
         name = "default" if context == DEFAULT_CONTEXT else quote(context, safe=".")
         path = f"{self._path}/{name}"
         while True:
-            found = await self._store.get(path)
-            bound = 0 if found is None else int(found.value)
+            stored = await self._store.get(path)
+            bound = 0 if stored is None else int(stored.value)
             ids = range(max(bound, above), max(bound, above) + self._at_once)
-            version = NEW if found is None else found.stat.version
+            version = NEW if stored is None else stored.stat.version
             try:
                 await self._store.put(path, str(ids.stop).encode(), version)
             except BadVersion:

@@ -37,12 +37,12 @@ class Knowledge:
         Raises `IdsWanted`, `RegistryError` (42209) if all ids are used.
         """
         space = self.state.space(context)
-        given = following = space.next_id
+        next_id = following = space.next_id
         if self.batches is not None:
             batch = self.batches.get(context, range(0))
-            given = space.free_from(max(following, batch.start))
-            if given not in batch and following <= NUMBER_MAX:
+            next_id = space.free_from(max(following, batch.start))
+            if next_id not in batch and following <= NUMBER_MAX:
                 raise IdsWanted(context, following)
-        if given > NUMBER_MAX:
+        if next_id > NUMBER_MAX:
             raise RegistryError(TOO_LARGE, reason=f"The context {context} has no more ids")
-        return given
+        return next_id

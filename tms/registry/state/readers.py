@@ -26,8 +26,8 @@ Refuse = Callable[[str | None], Never]
 
 
 def _refuse(subject: str | None) -> Never:
-    told = f"subject {subject}" if subject else "all subjects"
-    raise NotPermitted(action=READ, resource=told)
+    resource = f"subject {subject}" if subject else "all subjects"
+    raise NotPermitted(action=READ, resource=resource)
 
 
 class SchemaReader:
@@ -51,9 +51,11 @@ class SchemaReader:
         """Return the contexts in which something is readable, in order."""
         if self._may_read is None:
             return state.contexts()
-        seen = {context_of(each) for each in state.subjects if self._may_read(each)}
+        seen = {context_of(subject) for subject in state.subjects if self._may_read(subject)}
         return [
-            each for each in state.contexts() if each in seen or self.reads(scope_of_context(each))
+            context
+            for context in state.contexts()
+            if context in seen or self.reads(scope_of_context(context))
         ]
 
     def refused_in(self, state: State, references: Iterable[SchemaReference]) -> str | None:
@@ -77,8 +79,9 @@ class SchemaReader:
     def reads_whole(self, state: State, versions: Iterable[Version]) -> bool:
         """Whether versions are readable with everything they refer to."""
         return all(
-            self.reads(each.subject) and self.refused_in(state, each.schema.references) is None
-            for each in versions
+            self.reads(version.subject)
+            and self.refused_in(state, version.schema.references) is None
+            for version in versions
         )
 
     def check_references(self, state: State, references: Iterable[SchemaReference]) -> None:
@@ -102,10 +105,10 @@ class SchemaReader:
 
         Raises `NotPermitted` if none is, without naming a subject, because ids can be guessed.
         """
-        found = [version for version in uses if self.reads(version.subject)]
-        if not found and self._may_read is not None:
+        readable = [version for version in uses if self.reads(version.subject)]
+        if not readable and self._may_read is not None:
             self._refuse(None)
-        return sorted(found, key=lambda each: (each.subject, each.number))
+        return sorted(readable, key=lambda each: (each.subject, each.number))
 
     def one_of(self, version: Version, uses: Iterable[Version]) -> Version:
         """Return `version`, or if it is unreadable another of its uses. Raises `NotPermitted`."""
@@ -121,5 +124,5 @@ def reader_of(caller: Caller, *actions: str) -> SchemaReader:
     may = caller.may_on_subject
     if may is None:
         return EVERYTHING
-    wanted = actions or (READ,)
-    return SchemaReader(lambda subject: any(may(action, subject) for action in wanted))
+    needed = actions or (READ,)
+    return SchemaReader(lambda subject: any(may(action, subject) for action in needed))

@@ -230,7 +230,7 @@ def _entry(key: Key, message: Message) -> Entry:
     value, written_ms = message.payload, message.publish_timestamp
     if key.keytype == COUNTERS:
         counters = _decode_counters(value)
-        if not all(0 < each <= NUMBER_MAX + 1 for each in counters.next_ids.values()):
+        if not all(0 < next_id <= NUMBER_MAX + 1 for next_id in counters.next_ids.values()):
             raise Unreadable(f"an id of its counters is not from 1 to {NUMBER_MAX}")
         origin = _origin(counters.sequence, counters.node)
         deleted = frozenset(counters.deleted_contexts)
@@ -272,7 +272,7 @@ def _version_record(subject: str, version: int, value: bytes) -> Record | Versio
         return VersionLost(subject, version, str(error))
     if decoded.deleted:
         return VersionDeleted(subject, version)
-    numbers = (decoded.id, *(each.version for each in decoded.references))
+    numbers = (decoded.id, *(reference.version for reference in decoded.references))
     if not all(map(is_number, numbers)):
         reason = f"its id, or the version of a reference, is not from 1 to {NUMBER_MAX}"
         return VersionLost(subject, version, reason)

@@ -157,8 +157,8 @@ class State:
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
         """Return a subject's versions in order; soft-deleted ones only on request."""
-        found = self.subjects.get(subject, {}).values()
-        live = [each for each in found if deleted or not each.is_deleted]
+        versions = self.subjects.get(subject, {}).values()
+        live = [each for each in versions if deleted or not each.is_deleted]
         return sorted(live, key=lambda each: each.number)
 
     def version(self, subject: str, number: int) -> Version | None:
@@ -184,8 +184,8 @@ class State:
 
         Soft-deleted ones only on request.
         """
-        found = self._referrers.get((version.subject, version.number), ())
-        return [each for each in found if deleted or not each.is_deleted]
+        referrers = self._referrers.get((version.subject, version.number), ())
+        return [each for each in referrers if deleted or not each.is_deleted]
 
     def ids_of_guid(self, guid: bytes) -> list[tuple[str, int]]:
         """Return the contexts and ids of the schemas that have a guid."""
@@ -193,8 +193,8 @@ class State:
 
     def config(self, subject: str) -> Config:
         """Return the settings in effect for a subject or scope; the narrowest scope wins."""
-        found = self.configs.get(subject)
-        config = Config() if found is None else found.value
+        own_config = self.configs.get(subject)
+        config = Config() if own_config is None else own_config.value
         for scope in scopes_of(subject)[1:]:
             wider = self.configs.get(scope)
             if wider is not None:
@@ -218,8 +218,8 @@ class State:
         widest = (self.modes.get(scope) for scope in (DEFAULT_SCOPE, EVERYWHERE))
         if any(each is not None and each.value is Mode.READONLY_OVERRIDE for each in widest):
             return Mode.READONLY_OVERRIDE
-        found = (self.modes.get(scope) for scope in scopes_of(subject))
-        return next((each.value for each in found if each is not None), MODE_DEFAULT)
+        modes = (self.modes.get(scope) for scope in scopes_of(subject))
+        return next((each.value for each in modes if each is not None), MODE_DEFAULT)
 
     def subjects_of(self, scope: str) -> Iterator[str]:
         """Yield the subjects that the settings of a scope affect, ordered by name."""
@@ -227,7 +227,9 @@ class State:
         if scope == EVERYWHERE:
             yield from sorted(self.subjects)
         elif scope == scope_of_context(context):
-            yield from sorted(each for each in self.subjects if context_of(each) == context)
+            yield from sorted(
+                subject for subject in self.subjects if context_of(subject) == context
+            )
         elif scope in self.subjects:
             yield scope
 
@@ -284,8 +286,8 @@ class State:
         context = context_of(record.subject)
         space = self.spaces.setdefault(context, IdSpace())
         self.deleted_contexts.discard(context)
-        known = space.schema(record.id)
-        schema = known if known is not None and known == record.schema else record.schema
+        present = space.schema(record.id)
+        schema = present if present is not None and present == record.schema else record.schema
         version = Version(record.subject, record.version, record.id, schema, written_ms, origin)
         self.subjects.setdefault(record.subject, {})[record.version] = version
         space.add(version)

@@ -51,34 +51,34 @@ class Schema:
 
     @property
     def identity(self) -> bytes:
-        """The same for equal schemas only."""
-        told = hashlib.blake2b(digest_size=_IDENTITY_BYTES)
+        """It is equal for equal schemas only."""
+        digest = hashlib.blake2b(digest_size=_IDENTITY_BYTES)
         parts = [self.kind, self.text]
-        for each in self.references:
-            parts += [each.name, each.subject, str(each.version)]
+        for reference in self.references:
+            parts += [reference.name, reference.subject, str(reference.version)]
         if self.metadata is not None or self.rule_set is not None:
             parts.append(_encode((self.metadata, self.rule_set)).decode())
         for part in parts:
             raw = part.encode(errors="surrogatepass")
-            told.update(_INT32.pack(len(raw)))
-            told.update(raw)
-        return told.digest()
+            digest.update(_INT32.pack(len(raw)))
+            digest.update(raw)
+        return digest.digest()
 
     @property
     def guid_bytes(self) -> bytes:
         """The 16 bytes of the guid."""
-        told = hashlib.md5(self.text.encode(errors="replace"), usedforsecurity=False)
+        digest = hashlib.md5(self.text.encode(errors="replace"), usedforsecurity=False)
         for reference in self.references:
-            told.update(reference.name.encode())
-            told.update(reference.subject.encode())
-            told.update(_INT32.pack(reference.version))
+            digest.update(reference.name.encode())
+            digest.update(reference.subject.encode())
+            digest.update(_INT32.pack(reference.version))
         if self.metadata is not None:
-            told.update(_FOLLOWS)
-            digest_metadata(told, self.metadata)
+            digest.update(_FOLLOWS)
+            digest_metadata(digest, self.metadata)
         if self.rule_set is not None:
-            told.update(_FOLLOWS)
-            digest_rules(told, self.rule_set)
-        return told.digest()
+            digest.update(_FOLLOWS)
+            digest_rules(digest, self.rule_set)
+        return digest.digest()
 
     @property
     def guid(self) -> str:

@@ -62,11 +62,11 @@ def archive(
     `InvalidRequest`, and, if messages expired before they were archived, `DataLost` within Spark's
     `StreamingQueryException`.
     """
-    given = {name.lower() for name in source}
-    if errors is not None and "schema" not in given:
+    names = {name.lower() for name in source}
+    if errors is not None and "schema" not in names:
         refuse("errors", "it needs schema: without one payloads are not decoded")
     options = {"maxOffsetsPerTrigger": str(rows_per_batch)}
-    if not given & _STARTS:
+    if not names & _STARTS:
         options["startingOffsets"] = "earliest"
     reader = spark.readStream.format("tms").options(**options).options(**source)
     rows = (reader if errors is None else reader.option("damaged", GIVE)).load()
@@ -108,7 +108,7 @@ class _Batches:
         if self._errors is None:
             return [f.count("*").alias("messages")]
         counts = {"messages": f.col(ERROR).isNull(), "errors": f.col(ERROR).isNotNull()}
-        return [f.count_if(each).alias(name) for name, each in counts.items()]
+        return [f.count_if(count).alias(name) for name, count in counts.items()]
 
     def check(self, columns: list[str]) -> None:
         """Raise `InvalidRequest` for fields with the names of folders."""
@@ -152,7 +152,7 @@ class _Batches:
 
     def _tell(self, damaged: DataFrame, number: int, errors: str) -> None:
         """Publish messages that cannot be decoded as JSON, once for each batch of the query."""
-        told = f.to_json(
+        line = f.to_json(
             f.struct(
                 f.col(TOPIC).alias("topic"),
                 f.col(MESSAGE_ID).alias("message_id"),
@@ -162,6 +162,6 @@ class _Batches:
         )
         query = damaged.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         assert query, "a batch of a stream has a query"
-        writer = damaged.select(told.alias("payload")).write.format("tms").mode("append")
+        writer = damaged.select(line.alias("payload")).write.format("tms").mode("append")
         writer = writer.options(**self._server, topic=errors)
         writer.options(txnAppId=f"archive-{query}", txnVersion=str(number)).save()

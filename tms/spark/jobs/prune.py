@@ -44,10 +44,10 @@ def prune(
     from tms.server.jobs import regions  # noqa: PLC0415  the server's extra
     from tms.settings import load  # noqa: PLC0415
 
-    found = regions(store, load({"store": store}, None).settings)
-    on_regions(len(found))
-    rows = [(number, *region) for number, region in enumerate(found)]
-    # One partition per region, as far as possible: by number, not by a hash.
+    parts = regions(store, load({"store": store}, None).settings)
+    on_regions(len(parts))
+    rows = [(number, *region) for number, region in enumerate(parts)]
+    # Partition by number, not by hash, so that nearly every region has a partition of its own.
     parted = spark.createDataFrame(rows, _REGION).repartitionByRange(len(rows), "number")
     done = parted.mapInArrow(
         _Pruning(store), "region int, reason string, rows bigint, row_bytes bigint"
@@ -57,7 +57,7 @@ def prune(
     )
     by_reason = {row.reason: (row.rows, row.row_bytes) for row in totals.collect()}
     return Pruned(
-        len(found),
+        len(parts),
         sum(count for count, _ in by_reason.values()),
         sum(size for _, size in by_reason.values()),
         {reason: count for reason, (count, _) in by_reason.items()},

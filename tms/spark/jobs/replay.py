@@ -119,19 +119,19 @@ def replay(
 def _archived(spark: SparkSession, folder: str) -> DataFrame:
     """Return the rows of an archive. Topics are text, even if folders look like numbers."""
     reader = spark.read.option("mergeSchema", "true")
-    found = reader.parquet(folder)
+    archived = reader.parquet(folder)
     fields = [
         StructField(each.name, StringType() if each.name == "topic" else each.dataType)
-        for each in found.schema
+        for each in archived.schema
     ]
     return reader.schema(StructType(fields)).parquet(folder)
 
 
 def _name(folder: str, target: Mapping[str, str], selection: Selection, *, envelope: bool) -> str:
-    given = {key.lower(): value for key, value in target.items()}
-    where = [given.get("namespace"), given.get("topic")]
-    asked = [folder, where, selection.topics, selection.start, selection.end, envelope]
-    digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    options = {key.lower(): value for key, value in target.items()}
+    where = [options.get("namespace"), options.get("topic")]
+    parts = [folder, where, selection.topics, selection.start, selection.end, envelope]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     return f"replay-{digest[:_NAME_CHARS]}"
 
 

@@ -174,13 +174,13 @@ class _Applied:
                 for one in _results(self._function(payload))
             ]
         except Exception as error:  # Whatever the error, it belongs to this message.
-            told = {
+            fields = {
                 "topic": topic,
                 "message_id": message_id,
                 "error": shortened(f"{type(error).__name__}: {error}", _ERROR_CHARS_MAX),
                 "payload": base64.b64encode(payload).decode(),
             }
-            errors = json.dumps(told).encode()
+            errors = json.dumps(fields).encode()
             return [{"topic": self._to.errors, "payload": errors, "is_error": True}]
 
 

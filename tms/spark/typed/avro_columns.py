@@ -97,14 +97,14 @@ def _record(
 ) -> ColumnForm:
     if not fields and len(within) > 1:
         return _json(schema, part)
-    return StructColumn({each["name"]: _form(schema, each["type"], within) for each in fields})
+    return StructColumn({field["name"]: _form(schema, field["type"], within) for field in fields})
 
 
 def _union(schema: AvroTypes, branches: list[Any], within: tuple[str, ...]) -> ColumnForm:
-    others = [each for each in branches if schema.described(each)["type"] != "null"]
+    others = [branch for branch in branches if schema.described(branch)["type"] != "null"]
     if len(others) == 1:
         return _form(schema, others[0], within)
-    plain = [each for each in others if isinstance(each, dict) and "logicalType" not in each]
+    plain = [other for other in others if isinstance(other, dict) and "logicalType" not in other]
     if len(plain) == len(others):
         wider = _WIDER.get(frozenset(each["type"] for each in plain))
         if wider is not None:
@@ -122,8 +122,8 @@ def _logical(described: Any, kind: str) -> ColumnForm | None:
         if not (0 < precision <= _DIGITS_MAX and 0 <= scale <= precision):
             return None
         return DecimalColumn(precision, scale, described.get("size"))
-    found = _NUMBERED.get((kind, logical))
-    return None if found is None else NumberedColumn(*found)
+    converter = _NUMBERED.get((kind, logical))
+    return None if converter is None else NumberedColumn(*converter)
 
 
 def _json(schema: AvroTypes, part: Any) -> JsonColumn:

@@ -126,10 +126,10 @@ class AvroTypes:
                 yield from self._clashes(mine[part], reader, other[part], field, seen)
         fields = {each["name"]: each["type"] for each in mine.get("fields", ())}
         for each in other.get("fields", ()):
-            found = [name for name in (each["name"], *each.get("aliases", ())) if name in fields]
-            if found:
+            clashing = [name for name in (each["name"], *each.get("aliases", ())) if name in fields]
+            if clashing:
                 name = each["name"]
-                yield from self._clashes(fields[found[0]], reader, each["type"], name, seen)
+                yield from self._clashes(fields[clashing[0]], reader, each["type"], name, seen)
 
 
 def _some(schema: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

@@ -60,13 +60,13 @@ def _family(kind: pa.DataType) -> str:
 
 def as_type(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Return a column as another type of the same kind. Raises `Unencodable`."""
-    given, family = _family(column.type), _family(target)
+    families, family = _family(column.type), _family(target)
     zones = [getattr(each, "tz", None) is None for each in (column.type, target)]
-    is_same = given in _TAKES.get(family, (family,)) and zones[0] == zones[1]
+    is_same = families in _TAKES.get(family, (family,)) and zones[0] == zones[1]
     if not is_same and not kinds.is_null(column.type):
         raise Unencodable(f"it is {column.type}, and {target} is expected")
     made = column.cast(target)
-    if given == family == "floating":  # the only cast of Arrow that changes the value
+    if families == family == "floating":  # the only cast of Arrow that changes the value
         infinite = pc.and_(pc.is_inf(made), pc.is_finite(column))
         refuse_first(column, infinite, f"is too large for {target}")
     return made
@@ -137,13 +137,13 @@ class DecimalColumn:
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values."""
         numbers = [
-            None if each is None else int.from_bytes(each, "big", signed=True) for each in values
+            None if value is None else int.from_bytes(value, "big", signed=True) for value in values
         ]
-        if not all(each is None or abs(each) < self._end for each in numbers):
+        if not all(number is None or abs(number) < self._end for number in numbers):
             raise Undecodable(f"it has more digits than {self.arrow}")
-        raw = b"".join((each or 0).to_bytes(_DECIMAL_BYTES, "little", signed=True)
-                       for each in numbers)  # fmt: skip
-        there = pa.array([each is not None for each in numbers], pa.bool_())
+        raw = b"".join((number or 0).to_bytes(_DECIMAL_BYTES, "little", signed=True)
+                       for number in numbers)  # fmt: skip
+        there = pa.array([number is not None for number in numbers], pa.bool_())
         buffers = [there.buffers()[1], pa.py_buffer(raw)]
         return pa.Array.from_buffers(self.arrow, len(numbers), buffers)
 
@@ -171,22 +171,22 @@ class JsonColumn:
 
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values."""
-        texts = (None if each is None else self._to_json(each).decode() for each in values)
+        texts = (None if value is None else self._to_json(value).decode() for value in values)
         return pa.array(list(texts), self.arrow)
 
     def values(self, column: pa.Array) -> list[Any]:
         """Return the values of a column."""
         texts = as_type(column, self.arrow).to_pylist()
-        return [None if each is None else self._from_json(each.encode()) for each in texts]
+        return [None if text is None else self._from_json(text.encode()) for text in texts]
 
 
 def _ends(values: Sequence[Any]) -> pa.Array:
     """Return where the items of each value begin, and the last end; null for None."""
     starts: list[int | None] = []
     at = 0
-    for each in values:
-        starts.append(None if each is None else at)
-        at += 0 if each is None else len(each)
+    for value in values:
+        starts.append(None if value is None else at)
+        at += 0 if value is None else len(value)
     return pa.array([*starts, at], pa.int32())
 
 
@@ -200,7 +200,7 @@ class ListColumn:
 
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values."""
-        if any(isinstance(each, str | Mapping) for each in values):
+        if any(isinstance(value, str | Mapping) for value in values):
             raise Undecodable("a list is expected")
         items = self._item.column(list(chain.from_iterable(filter(None, values))))
         return pa.ListArray.from_arrays(_ends(values), items, type=self.arrow)
@@ -229,7 +229,7 @@ class MapColumn:
 
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values."""
-        there = [each for each in values if each]
+        there = [value for value in values if value]
         keys = self._key.column(list(chain.from_iterable(there)))
         items = self._item.column(list(chain.from_iterable(each.values() for each in there)))
         return pa.MapArray.from_arrays(_ends(values), keys, items)
@@ -262,9 +262,9 @@ class StructColumn:
     def of_field(self, values: Sequence[Any], name: str) -> list[Any]:
         """Return the values of a field."""
         try:
-            return [each[name] for each in values]
+            return [value[name] for value in values]
         except (KeyError, TypeError):  # A value is None, or lacks the field.
-            return [None if each is None else each.get(name) for each in values]
+            return [None if value is None else value.get(name) for value in values]
 
     def columns(self, values: Sequence[Any]) -> list[pa.Array]:
         """Return the columns of all fields. Raises `Undecodable`, which names the field."""
@@ -276,7 +276,7 @@ class StructColumn:
 
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values."""
-        nulls = pa.array([each is None for each in values], pa.bool_())
+        nulls = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(self.columns(values), fields=self._types, mask=nulls)
 
     def values_of(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:

@@ -95,16 +95,16 @@ class PayloadDecoder:
         return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
     def _reader(self, schema_id: int) -> Callable[[bytes], Any]:
-        known = self._readers.get(schema_id)
-        if known is None:
+        cached = self._readers.get(schema_id)
+        if cached is None:
             try:
-                known = self._made(schema_id)
+                cached = self._made(schema_id)
             except (Undecodable, UnusableSchema) as error:
-                known = str(error)
-            self._readers[schema_id] = known
-        if isinstance(known, str):
-            raise Undecodable(known)
-        return known
+                cached = str(error)
+            self._readers[schema_id] = cached
+        if isinstance(cached, str):
+            raise Undecodable(cached)
+        return cached
 
     def _made(self, schema_id: int) -> Callable[[bytes], Any]:
         writer = self._find(schema_id)

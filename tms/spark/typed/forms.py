@@ -30,7 +30,7 @@ class ValueForm:
         """Use the fields of a record, or one column."""
         self._record = form if isinstance(form, StructColumn) else None
         self._forms = form.fields if isinstance(form, StructColumn) else {VALUE: form}
-        self.types = {self._column(name): each.arrow for name, each in self._forms.items()}
+        self.types = {self._column(name): form.arrow for name, form in self._forms.items()}
         """By column name."""
 
     def _column(self, field: str) -> str:
@@ -47,8 +47,8 @@ class ValueForm:
             if column in names:
                 with named_unfit(name, Undecodable):
                     record = self._record
-                    found = values if record is None else record.of_field(values, name)
-                    made[column] = form.column(found)
+                    part = values if record is None else record.of_field(values, name)
+                    made[column] = form.column(part)
         return made
 
     def values(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:

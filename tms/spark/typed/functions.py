@@ -59,12 +59,12 @@ def from_tms(
             server.schemas, [topic], choice, gives_damaged=gives, message=message
         )
         subject = server.schemas.topic(topic).subject or ""
-    wanted = {
-        name: each
-        for name, each in reader.columns().items()
+    selected = {
+        name: column
+        for name, column in reader.columns().items()
         if name not in OWN_TYPES or name in OF_DAMAGED
     }
-    struct = typed_schema(wanted)
+    struct = typed_schema(selected)
     arrow = to_arrow_type(struct, timezone="UTC")
     work = _Decoding(connection, reader, subject, arrow)
     return _applied(work, struct, column)
@@ -87,10 +87,10 @@ def to_tms(
     choice = chosen_schema("schema", str(schema))
     check_message(message, choice)
     with SparkServer(connection) as server:
-        known = written_schema(server.schemas, topic, choice, message)
-    work = _Encoding(known, topic)
-    given = columns[0] if len(columns) == 1 else f.struct(*columns)
-    return _applied(work, BinaryType(), given)
+        topic_schema = written_schema(server.schemas, topic, choice, message)
+    work = _Encoding(topic_schema, topic)
+    value = columns[0] if len(columns) == 1 else f.struct(*columns)
+    return _applied(work, BinaryType(), value)
 
 
 def _applied(work: Callable[[Arrays], Arrays], to: DataType, column: str | Column) -> Column:
@@ -142,11 +142,11 @@ class _Decoding:
 class _Encoding:
     """`to_tms` in a task."""
 
-    known: KnownSchema
+    schema: KnownSchema
     topic: str
 
     def __call__(self, arrays: Arrays) -> Arrays:
-        encoder = RowEncoder(self.known)
+        encoder = RowEncoder(self.schema)
         for rows in arrays:
             there = rows.filter(rows.is_valid())
             is_struct = pa.types.is_struct(rows.type)

@@ -45,7 +45,7 @@ class NumberColumn(PlainColumn):
 
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values. Raises `OverflowError` for those above all doubles."""
-        return super().column([None if each is None else float(each) for each in values])
+        return super().column([None if value is None else float(value) for value in values])
 
     def values(self, column: pa.Array) -> list[Any]:
         """Return the values of a column. Raises `Unencodable` for those that JSON lacks."""
@@ -127,7 +127,7 @@ def _only_choice(part: Mapping[str, Any]) -> Any:
     for name in _CHOICES:
         choices = part.get(name)
         if isinstance(choices, list):
-            others = [each for each in choices if each != {"type": "null"}]
+            others = [choice for choice in choices if choice != {"type": "null"}]
             return others[0] if len(others) == 1 else None
     return None
 
@@ -135,11 +135,11 @@ def _only_choice(part: Mapping[str, Any]) -> Any:
 def _at(whole: Any, reference: str) -> Any:
     """Return the part that a reference within the schema names, None if it is elsewhere."""
     start, *steps = reference.split("/")
-    found = whole if start == "#" else None
+    node = whole if start == "#" else None
     for step in steps:
         name = step.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        node = node.get(name) if isinstance(node, dict) else None
+    return node
 
 
 def _kind(part: Mapping[str, Any]) -> str:

@@ -63,7 +63,7 @@ class MadeColumn:
 
     def column(self, values: Sequence[Any]) -> pa.Array:
         """Return a column of values."""
-        return self._form.column([None if each is None else self._make(each) for each in values])
+        return self._form.column([None if value is None else self._make(value) for value in values])
 
     def values(self, column: pa.Array) -> list[Any]:
         """Return the values of a column."""
@@ -84,10 +84,10 @@ class MessageColumn(StructColumn):
         """Return the values of a field."""
         if name in self._can_be_unset:
             return [
-                getattr(each, name) if each is not None and each.HasField(name) else None
-                for each in values
+                getattr(value, name) if value is not None and value.HasField(name) else None
+                for value in values
             ]
-        return [None if each is None else getattr(each, name) for each in values]
+        return [None if value is None else getattr(value, name) for value in values]
 
     def values_of(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:
         """Return messages; a null field is not set. Raises `Unencodable`."""
@@ -169,10 +169,10 @@ def _names(enum: EnumDescriptor) -> tuple[Callable[[int], str], Callable[[str], 
     numbers = {name: each.number for name, each in enum.values_by_name.items()}
 
     def number(text: str) -> int:
-        found = numbers.get(text)
-        if found is None and not text.lstrip("-").isdecimal():
+        value = numbers.get(text)
+        if value is None and not text.lstrip("-").isdecimal():
             raise Unencodable(f"{enum.name} has no {text[:100]!r}")
-        return int(text) if found is None else found
+        return int(text) if value is None else value
 
     return lambda number: names.get(number) or str(number), number
 

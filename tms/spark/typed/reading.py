@@ -61,10 +61,10 @@ class TypedRows:
         return decoded.columns[name]
 
     def _decoder(self, topic: str) -> PayloadDecoder:
-        found = self._topics.get(topic)
-        if found is None:
-            found = self._topics[topic] = self._schemas.topic(topic)
-        subject = found.subject or ""
+        cached = self._topics.get(topic)
+        if cached is None:
+            cached = self._topics[topic] = self._schemas.topic(topic)
+        subject = cached.subject or ""
         context = context_of(subject)
         if context not in self._decoders:
             self._decoders[context] = payload_decoder(
@@ -93,7 +93,7 @@ def damaged_column(name: str, payloads: pa.Array, decoded: Decoded) -> pa.Array:
     """Return the column of errors, or of the payloads with errors."""
     if name == ERROR:
         return pa.array(decoded.errors, pa.string())
-    is_damaged = pa.array([each is not None for each in decoded.errors], pa.bool_())
+    is_damaged = pa.array([error is not None for error in decoded.errors], pa.bool_())
     return pc.if_else(is_damaged, payloads, pa.scalar(None, payloads.type))
 
 

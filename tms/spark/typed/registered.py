@@ -39,8 +39,8 @@ class RegisteredSchemas:
     def topic(self, topic: str) -> TopicSchemas:
         """Return a topic's properties about schemas. Raises `TopicNotFound`."""
         topic_id = TopicId(self._namespace, topic)
-        found = self._bridge.call(lambda: self._messaging.topic(topic_id))
-        return schemas_of(topic_id, found.properties)
+        metadata = self._bridge.call(lambda: self._messaging.topic(topic_id))
+        return schemas_of(topic_id, metadata.properties)
 
     def latest(self, subject: str) -> KnownSchema:
         """Return the latest version of a subject."""
@@ -48,8 +48,8 @@ class RegisteredSchemas:
 
     def of_id(self, schema_id: int, subject: str) -> KnownSchema:
         """Return the schema of an id, in the context of a subject."""
-        found = self._bridge.call(lambda: self._schemas.schema(schema_id, subject))
-        return self._known(found, subject)
+        schema = self._bridge.call(lambda: self._schemas.schema(schema_id, subject))
+        return self._known(schema, subject)
 
     def register(self, topic: TopicSchemas, source: SchemaSource) -> KnownSchema:
         """Register a schema under a topic's subject, and return it. Raises `PayloadRefused`."""

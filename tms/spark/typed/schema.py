@@ -39,11 +39,11 @@ class ReaderSchema:
 
     def default_columns(self) -> dict[str, pa.DataType]:
         """Return the columns of a reader without a schema: the fields, then the message's."""
-        asked = {*DEFAULT_OWN, *OF_DAMAGED}
+        names = {*DEFAULT_OWN, *OF_DAMAGED}
         return {
-            name: each
-            for name, each in self.columns().items()
-            if name not in OWN_TYPES or name in asked
+            name: column
+            for name, column in self.columns().items()
+            if name not in OWN_TYPES or name in names
         }
 
 
@@ -113,18 +113,18 @@ def written_schema(
 
     Raises `InvalidRequest` if the message does not exist, `PayloadRefused`, `TopicNotFound`.
     """
-    known = _known_schema(schemas, topic, choice)
-    return known._replace(source=_of_message(known.source, message))
+    schema = _known_schema(schemas, topic, choice)
+    return schema._replace(source=_of_message(schema.source, message))
 
 
 def _known_schema(schemas: RegisteredSchemas, topic: str, choice: str | int) -> KnownSchema:
-    found = schemas.topic(topic)
+    subjects = schemas.topic(topic)
     try:
         if isinstance(choice, int):
-            return schemas.of_id(choice, found.subject or "")
+            return schemas.of_id(choice, subjects.subject or "")
         if choice == LATEST:
-            return schemas.latest(subject_of(found))
-        return schemas.register(found, SchemaSource(AVRO, choice))
+            return schemas.latest(subject_of(subjects))
+        return schemas.register(subjects, SchemaSource(AVRO, choice))
     except UnusableSchema as error:
-        where = str(found.topic_id)
+        where = str(subjects.topic_id)
         raise PayloadRefused("schema_unusable", topic=where, reason=str(error)) from None

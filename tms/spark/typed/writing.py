@@ -104,22 +104,22 @@ class TypedMessages:
             raise unfit(topic, error) from None
         if is_there is None or rows.num_rows == whole.num_rows:
             return pa.array(payloads, pa.large_binary())
-        left = iter(payloads)
-        found = [next(left) if each else None for each in is_there.to_pylist()]
-        return pa.array(found, pa.large_binary())
+        remaining = iter(payloads)
+        padded = [next(remaining) if each else None for each in is_there.to_pylist()]
+        return pa.array(padded, pa.large_binary())
 
     def _encoder(self, topic: str) -> RowEncoder:
-        known = self._encoders.get(topic)
-        if known is None:
+        cached = self._encoders.get(topic)
+        if cached is None:
             schema = self._known or written_schema(
                 self._schemas, topic, self._choice, self._message
             )
             try:
-                known = RowEncoder(schema)
+                cached = RowEncoder(schema)
             except UnusableSchema as error:
                 raise PayloadRefused("schema_unusable", topic=topic, reason=str(error)) from None
-            self._encoders[topic] = known
-        return known
+            self._encoders[topic] = cached
+        return cached
 
 
 def unfit(topic: str, error: Unencodable) -> PayloadRefused:

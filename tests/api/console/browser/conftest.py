@@ -39,7 +39,7 @@ def portal() -> Iterator[BlockingPortal]:
 
 @pytest.fixture(scope="module")
 def shop(portal: BlockingPortal) -> Iterator[Shop]:
-    """A shop's server without access control, whose clock stands still."""
+    """A shop's server without access control, whose clock pauses."""
     clock = ManualClock(OPENED_MS)
     served = site(clock=clock, cluster=Servers())
     with portal.wrap_async_context_manager(served) as of_shop:

@@ -81,7 +81,7 @@ class Shop:
 
 
 async def opened(site: Site, clock: ManualClock) -> Shop:
-    """Have the shop work for an hour."""
+    """Make the shop work for an hour."""
     shop = Shop()
     shop.site, shop.clock = site, clock
     services, context = site.services, site.app.context
@@ -112,7 +112,7 @@ async def opened(site: Site, clock: ManualClock) -> Shop:
 
 
 async def _step(shop: Shop, step: int) -> Sequence[bytes]:
-    """Have ten seconds pass; return the ids of new orders."""
+    """Make ten seconds pass; return the ids of new orders."""
     messaging, http = shop.site.services.messaging, shop.site.browser.http
     count = 30 + step * 7 % 13 + (120 if 200 < step < 240 else 0)
     bodies = [

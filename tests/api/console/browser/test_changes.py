@@ -78,7 +78,7 @@ def test_a_topic_from_its_creation_to_its_end(
         assert "life" not in portal.call(messaging.topics, NS)
 
 
-def test_a_group_is_paused_goes_on_and_is_moved(
+def test_a_group_is_paused_continues_and_is_moved(
     window: Window, portal: BlockingPortal, open_server: Site, topic: TopicId
 ) -> None:
     groups = open_server.services.groups

@@ -1,6 +1,6 @@
 """Each page in a real browser, narrow and wide, light and dark: no fault, and it bars nobody.
 
-TMS_PICTURES=write makes the pictures in README and docs/console.md anew.
+TMS_PICTURES=write makes the pictures in README and docs/console.md again.
 """
 
 import os
