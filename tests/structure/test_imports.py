@@ -84,6 +84,9 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.server.jobs": frozenset(
         {"cleanup", "tables", "tms.core", "tms.settings", "tms.server.stores", "tms.transactions"}
     ),
+    "tms.server.backups": frozenset(
+        {"tables", "tms.core", "tms.server.node", "tms.server.stores", "tms.settings"}
+    ),
     "tms.server": frozenset(),
     "tms.server.stores": frozenset(
         {"cleanup", "tables", "tms.core", "tms.metadata", "tms.settings"}
@@ -102,6 +105,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.outgoing",
             "tms.registry",
             "tms.security",
+            "tms.server.backups",
             "tms.server.gc_schedule",
             "tms.server.loop_steps",
             "tms.server.node",
@@ -198,6 +202,7 @@ SERVER_COMMANDS = "tms.cli.serve"
 NEEDS_SERVER_EXTRA = frozenset(
     {
         SERVER_COMMANDS,
+        "tms.server.backups",
         "tms.server.jobs",
         "tms.server.registry_part",
         "tms.server.security_part",
