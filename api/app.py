@@ -13,6 +13,7 @@ from api.http.metrics import RestMetrics
 from api.http.operation import Operation
 from api.openapi.service import service_document
 from api.resources import (
+    backups,
     cleanup,
     cluster,
     dead_letters,
@@ -61,6 +62,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *grants.OPERATIONS,
     *explained.OPERATIONS,
     *cleanup.OPERATIONS,
+    *backups.OPERATIONS,
     *cluster.OPERATIONS,
     *clock_resource.OPERATIONS,
     *debug.OPERATIONS,

@@ -4,6 +4,8 @@
     FOLDER/format.json  {"format": 3, "layout": 2}; checked at each opening (`tables.store_format`)
     FOLDER/leveldb/     LevelDB's own files
     FOLDER/tms.creating only while the store is being created
+    FOLDER/tms.restoring only while a backup is being restored (`tables.restoring`)
+    FOLDER/cut/         only during a backup: hard links of LevelDB's files (`tables.leveldb_cut`)
 
 A store is created in this order, each step durable before the next: the mark `tms.creating`,
 LevelDB, the format; then the mark is deleted. A folder with the mark has no data yet, after any
@@ -26,6 +28,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
@@ -53,7 +56,9 @@ _FILE_MODE = 0o600
 _LOCK = "tms.lock"
 _FORMAT = "format.json"
 _LEVELDB = "leveldb"
+_CUT = "cut"
 _CREATING = "tms.creating"
+RESTORING = "tms.restoring"
 _CREATING_TEXT = b"The store in this folder is being created, and holds nothing yet.\n"
 _THIS_ONE = ", which is this process: it has not closed the store"
 
@@ -90,6 +95,60 @@ def opened_itself(path: Path, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
 
 
+class FolderLock:
+    """The lock of a folder, which this process holds until `release`."""
+
+    def __init__(self, path: Path) -> None:
+        """Lock an existing folder.
+
+        Raises `StoreLocked` with the holder's pid and host, `FolderUnusable`, `StoreUnavailable`.
+        """
+        self._path = path
+        try:
+            self._descriptor = opened_itself(path / _LOCK, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno == errno.ELOOP and (path / _LOCK).is_symlink():
+                reason = f"{_LOCK} is a link: delete it"
+                raise FolderUnusable(folder=str(path), reason=reason) from error
+            raise refused_folder(path, error) from error
+        try:
+            self._lock()
+        except BaseException:
+            self.release()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise StoreUnavailable(folder=str(self._path), reason=error.strerror) from error
+            raise StoreLocked(folder=str(self._path), holder=self._holder()) from None
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps(self._self()).encode(), 0)
+        except OSError as error:
+            raise StoreUnavailable(folder=str(self._path), reason=error.strerror) from error
+
+    @staticmethod
+    def _self() -> dict[str, Any]:
+        return {"pid": os.getpid(), "host": socket.gethostname()}
+
+    def _holder(self) -> str:
+        try:
+            holder = json.loads(os.pread(self._descriptor, 4096, 0))
+            is_own = holder == self._self()
+            return f"process {holder['pid']} on {holder['host']}{_THIS_ONE if is_own else ''}"
+        except (ValueError, KeyError, TypeError, OSError):
+            return "unknown"
+
+    def release(self) -> None:
+        """Let other processes lock the folder. Repeatable."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
 class DataFolder:
     """A folder that only this process holds, until `release`."""
 
@@ -105,16 +164,12 @@ class DataFolder:
         try:
             if access is StoreAccess.CREATE or path.is_file():
                 path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
-            elif not any(map(self._has, (_FORMAT, _LEVELDB, _CREATING))):
+            elif not any(map(self._has, (_FORMAT, _LEVELDB, _CREATING, RESTORING))):
                 raise StoreNotFound(folder=str(path))
-            self._descriptor = opened_itself(path / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            if error.errno == errno.ELOOP and (path / _LOCK).is_symlink():
-                reason = f"{_LOCK} is a link: delete it"
-                raise FolderUnusable(folder=str(path), reason=reason) from error
             raise refused_folder(path, error) from error
+        self._lock = FolderLock(path)
         try:
-            self._lock()
             self.is_new = self._holds_nothing()
             """Whether the store must still be created."""
             self.is_raised = True
@@ -126,7 +181,7 @@ class DataFolder:
             if self.is_new:
                 self._begin(access)
         except BaseException:
-            os.close(self._descriptor)
+            self._lock.release()
             raise
         tell_in_child(self)
 
@@ -139,11 +194,28 @@ class DataFolder:
         """The folder of LevelDB's files."""
         return self.path / _LEVELDB
 
+    @property
+    def format_file(self) -> Path:
+        """The file that records the format."""
+        return self.path / _FORMAT
+
+    @property
+    def cut(self) -> Path:
+        """The folder of a cut, on the same file system."""
+        return self.path / _CUT
+
+    def delete_cut(self) -> None:
+        """Delete the cut, also that of a process that died."""
+        shutil.rmtree(self.cut, ignore_errors=True)
+
     def _holds_nothing(self) -> bool:
         """Whether no store was ever created here, or its creation was interrupted.
 
         Raises `StoreFileLost`, `FolderUnusable`.
         """
+        if self._has(RESTORING):
+            reason = "a restore is not complete: run the same `tms restore` again"
+            raise FolderUnusable(folder=str(self.path), reason=reason)
         try:
             if not (self.path / _CREATING).exists():
                 return not self._has(_FORMAT) and not self._has(_LEVELDB)
@@ -190,31 +262,6 @@ class DataFolder:
         except OSError as error:
             raise refused_folder(self.path, error) from error
         self.is_new = False
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise StoreUnavailable(folder=str(self.path), reason=error.strerror) from error
-            raise StoreLocked(folder=str(self.path), holder=self._holder()) from None
-        try:
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, json.dumps(self._self()).encode(), 0)
-        except OSError as error:
-            raise StoreUnavailable(folder=str(self.path), reason=error.strerror) from error
-
-    @staticmethod
-    def _self() -> dict[str, Any]:
-        return {"pid": os.getpid(), "host": socket.gethostname()}
-
-    def _holder(self) -> str:
-        try:
-            holder = json.loads(os.pread(self._descriptor, 4096, 0))
-            is_own = holder == self._self()
-            return f"process {holder['pid']} on {holder['host']}{_THIS_ONE if is_own else ''}"
-        except (ValueError, KeyError, TypeError, OSError):
-            return "unknown"
 
     def _checked_layout(self) -> int:
         """Return the layout, and find out whether the folder has an older format."""
@@ -292,6 +339,4 @@ class DataFolder:
 
     def release(self) -> None:
         """Let other processes open the folder. Repeatable."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._lock.release()

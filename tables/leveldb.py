@@ -23,11 +23,13 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Event, Lock, Thread
+from time import monotonic
 from typing import Any
 
 from tables.data_folder import DataFolder, opened_itself
 from tables.leveldb_batch import LevelDBBatch
 from tables.leveldb_binding import plyvel
+from tables.leveldb_cut import take_cut
 from tables.leveldb_files import check_files
 from tables.leveldb_layout import PREFIXES
 from tables.raising import raise_rows
@@ -107,6 +109,7 @@ class LevelDBStore:
                 self._folder.finish()
             if access is not StoreAccess.READ:
                 self.raise_format()
+                self._folder.delete_cut()
         except OutcomeUnknown as error:
             self.close()
             raise StoreUnavailable(folder=str(path), reason=str(error)) from error
@@ -275,6 +278,31 @@ class LevelDBStore:
         with self._reading(table):
             return int(self._handle.approximate_size(prefix + start, prefix + stop))
 
+    @contextmanager
+    def cut(self) -> Iterator[tuple[Path, float]]:
+        """Yield a folder with a cut (`tables.leveldb_cut`), which is deleted afterwards.
+
+        The number says for how many seconds writes had to wait. Raises as `take_cut`, and as
+        `check_writable`. One at a time.
+        """
+        waited_s = 0.0
+
+        @contextmanager
+        def no_writes() -> Iterator[None]:
+            nonlocal waited_s
+            with self._write_lock:
+                began = monotonic()
+                self.check_writable()
+                yield
+            waited_s = monotonic() - began
+
+        try:
+            self._folder.delete_cut()
+            take_cut(self._folder.leveldb, self._folder.cut, no_writes)
+            yield self._folder.cut, waited_s
+        finally:
+            self._folder.delete_cut()
+
     def _reopen_when_writable(self) -> None:
         """Wait for room, then replace the handle; runs in a thread of its own."""
         while not self._stop_reopening.wait(_REOPEN_EVERY_S):
@@ -339,6 +367,11 @@ class LevelDBStore:
         if not self.is_raised:
             raise_rows(self)
             self._folder.record_format()
+
+    @property
+    def format_file(self) -> Path:
+        """The file that records the format."""
+        return self._folder.format_file
 
     def features(self) -> frozenset[str]:
         """Return the recorded features."""

@@ -26,7 +26,7 @@ from tables.leveldb_log import entries_of
 from tms.core.errors import StoreFileLost
 from tms.core.values.varints import read_varint
 
-_CURRENT = "CURRENT"
+CURRENT = "CURRENT"
 _MANIFEST = re.compile(rb"(MANIFEST-\d+)\n")
 _LOG, _NEXT_FILE, _LAST_SEQUENCE, _TABLE_GONE, _TABLE = 2, 3, 4, 6, 7
 _VALUES = {1: "b", _LOG: "n", _NEXT_FILE: "n", _LAST_SEQUENCE: "n", 5: "nb"} | {
@@ -64,7 +64,7 @@ def check_files(leveldb: Path) -> None:
 
 def read_manifest(leveldb: Path) -> Manifest:
     """Return the files that a folder's MANIFEST names. Raises `StoreFileLost`, `OSError`."""
-    current = leveldb / _CURRENT
+    current = leveldb / CURRENT
     named = _MANIFEST.fullmatch(_read(current))
     if named is None:
         raise _lost(current, "it does not name a MANIFEST")

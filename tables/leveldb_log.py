@@ -54,3 +54,9 @@ def entries_of(log: bytes) -> Iterator[bytes]:
         entry += log[record.start + HEAD_BYTES : record.stop]
         if record.kind in (_FULL, _LAST):
             yield entry
+
+
+def whole_entries(log: bytes) -> bytes:
+    """Return the log without an incomplete entry at its end."""
+    ends = [record.stop for record in records_of(log) if record.kind in (_FULL, _LAST)]
+    return log[: ends[-1]] if ends else b""

@@ -81,6 +81,8 @@ __all__ = [
     "AllPublished",
     "AnswerLost",
     "AuthenticationOff",
+    "BackupNotFound",
+    "BackupRefused",
     "BadVersion",
     "CheckpointBehind",
     "Client",

@@ -20,6 +20,7 @@ from tms.core.runtime.memory_kinds import MemoryEntries
 from tms.core.runtime.trusted_clock import TrustedClock, trusted
 from tms.core.services.cluster import Cluster
 from tms.core.services.server_services import ServerServices
+from tms.core.values.backups import Backups
 from tms.core.values.shards import Sharding
 from tms.watch.watch import Watch
 
@@ -58,6 +59,8 @@ class Context:
     """The number of this server in its cluster; None if it is alone."""
     access: AccessControl | None
     """None if everybody may do everything."""
+    backups: Backups | None
+    """None if the server takes none."""
     watch: Watch
     """The watch of the services; the code that opened them starts it."""
 
@@ -78,6 +81,7 @@ class Options(TypedDict, total=False):
     instance_id: int | None
     """The number of this server in its cluster; None if it is alone."""
     access: AccessControl | None
+    backups: Backups | None
     certificates: Sequence[str]
     """Files whose certificates the server uses."""
 
@@ -121,5 +125,6 @@ def context_of(
         wish=options.get("wish"),
         instance_id=options.get("instance_id"),
         access=access,
+        backups=options.get("backups"),
         watch=Watch(served, registry, clock, endings, cluster),
     )

@@ -60,6 +60,10 @@ _PATH_PARAMETERS = path_parameters(
             "schema": SCHEDULED_ID,
             "example": SCHEDULED_ID_EXAMPLE,
         },
+        "backup": {
+            "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"},
+            "example": "monday",
+        },
         "id": {
             "description": "The id of a rule or a token.",
             "schema": {"type": "string", "pattern": "^[a-z0-9]{12}$"},

@@ -8,9 +8,9 @@ from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import TIMESTAMP, json_content
 from api.openapi.structs import answer_of, schemas_of
 from api.resources.paths import CLOCK, CLOCK_ACCEPT
+from api.resources.superusers import check_superuser
 from tms.core.runtime.trusted_clock import ClockState
-from tms.security.resources import SERVER, Action
-from tms.security.rules import Identity
+from tms.security.resources import Action
 from tms.wire.json_fields import Json
 from tms.wire.json_states import StepBody
 from tms.wire.json_values import decode, encode
@@ -60,10 +60,7 @@ async def show(exchange: Exchange) -> None:
 
 async def accept(exchange: Exchange) -> None:
     """Accept the machine's clock as it is now."""
-    access = exchange.context.access
-    asks = Identity(exchange.caller.principal or "")
-    if access is not None and not access.grants.book.is_superuser(asks):
-        access.refuse(exchange, Action.OPERATE, SERVER)
+    check_superuser(exchange)
     exchange.check_only_json()
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     step = decode(StepBody, body, code="invalid_step")

@@ -23,6 +23,7 @@ from api.openapi.parts import (
 )
 from api.openapi.structs import answer_of
 from api.resources.of_shard import SHARD_PARAMETER, services_of
+from api.resources.superusers import is_superuser
 from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.values.inspection import (
@@ -38,7 +39,6 @@ from tms.core.values.inspection import (
 from tms.core.values.message import parse_id
 from tms.core.values.topic import TopicId
 from tms.security.resources import Action, topic_resource
-from tms.security.rules import Identity
 from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME
 
 DEBUG = "/v1/debug"
@@ -167,15 +167,9 @@ def _check_may_consume(exchange: Exchange, topic_id: TopicId) -> None:
 def _is_readable(exchange: Exchange, row: Facts) -> bool:
     """Whether a row has no message, or one of a topic that the caller may consume."""
     if row["table"] not in _WITH_MESSAGES:
-        return not row.get("key", "").startswith(_INTENT) or _is_superuser(exchange)
+        return not row.get("key", "").startswith(_INTENT) or is_superuser(exchange)
     namespace, _, name = row["topic"].partition(":")
     return exchange.may(Action.CONSUME, topic_resource(namespace, name))
-
-
-def _is_superuser(exchange: Exchange) -> bool:
-    access = exchange.context.access
-    asks = Identity(exchange.caller.principal or "")
-    return access is None or access.grants.book.is_superuser(asks)
 
 
 async def size(exchange: Exchange) -> None:

@@ -29,7 +29,13 @@ from tests.cli.examples_of_commands import (
 )
 from tests.tables.folders import recorded_of
 
-CREATING: set[tuple[str, ...]] = {("topic", "create"), ("metadata", "put"), ("serve",), ("copy",)}
+CREATING: set[tuple[str, ...]] = {
+    ("topic", "create"),
+    ("metadata", "put"),
+    ("serve",),
+    ("copy",),
+    ("restore",),
+}
 OTHERS: set[tuple[str, ...]] = {
     ("config",),
     ("doctor",),

@@ -47,7 +47,7 @@ class ShardsMachine(ShardsWorld):
         return [each for each in works if each.end is End.OPEN]
 
     def opened(self, topic: TopicId, number: int, data: st.DataObject) -> Work | None:
-        """Return a transaction of a topic's shard that continues, or a new one, if any can start."""
+        """Return a transaction of a topic's shard that continues, or a new one if one can start."""
         shard = self.shard_of(topic)
         found: Work | None = data.draw(st.sampled_from([*self.open_works(shard) * 3, None]))
         if found is None:

@@ -85,6 +85,9 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.server.jobs": frozenset(
         {"cleanup", "tables", "tms.core", "tms.settings", "tms.server.stores", "tms.transactions"}
     ),
+    "tms.server.backups": frozenset(
+        {"tables", "tms.core", "tms.server.node", "tms.server.stores", "tms.settings"}
+    ),
     "tms.server": frozenset(),
     "tms.server.stores": frozenset(
         {"cleanup", "tables", "tms.core", "tms.metadata", "tms.settings"}
@@ -103,6 +106,7 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.outgoing",
             "tms.registry",
             "tms.security",
+            "tms.server.backups",
             "tms.server.gc_schedule",
             "tms.server.loop_steps",
             "tms.server.node",
@@ -199,6 +203,7 @@ SERVER_COMMANDS = ("tms.cli.serve", "tms.cli.doctor")
 NEEDS_SERVER_EXTRA = frozenset(
     {
         *SERVER_COMMANDS,
+        "tms.server.backups",
         "tms.server.jobs",
         "tms.server.registry_part",
         "tms.server.security_part",

@@ -237,7 +237,10 @@ def test_the_check_of_types_sees_them(code: str, asks: bool) -> None:  # noqa: F
     assert asks_by_type(ast.parse(code)) is asks
 
 
-CHANGES = {("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")}
+CHANGES = {
+    *(("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")),
+    *(("tms/server/backups.py", name) for name in ("_task", "_last")),
+}
 """What a part of a server has or has not, by turns; it is not another part."""
 
 

@@ -52,10 +52,13 @@ _CODES = {ExitCode.USAGE: "wrong_usage", ExitCode.FAILED: "failed"}
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """The base class of typer's usage errors, which typer does not export."""
 _SERVER_COMMANDS = ("serve", "config", "doctor")
-_ALONE = (*("publish", "publish-all", "poll", "init", "prune", "copy", "rollback", "status", "ui"),)
+_ALONE = (
+    *("publish", "publish-all", "poll", "init", "prune", "copy", "restore", "rollback"),
+    *("status", "ui"),
+)
 _GROUPS = (
     *("topic", "namespace", "subscription", "group", "tx", "cleanup", "debug", "schema"),
-    *("registry", "spark", "metadata", "cluster", "clock", "auth"),
+    *("registry", "spark", "metadata", "cluster", "clock", "backup", "auth"),
 )
 
 
@@ -154,6 +157,9 @@ def _alone(name: str) -> tuple[Callable[..., Any], str | None]:
         case "copy":
             from tms.cli.copy import EXAMPLES
             from tms.cli.copy import copy as function
+        case "restore":
+            from tms.cli.restore import EXAMPLES
+            from tms.cli.restore import restore as function
         case "rollback":
             from tms.cli.rollback import rollback
 
@@ -194,6 +200,8 @@ def _group(name: str) -> typer.Typer:  # noqa: C901, PLR0912  a table, by statem
             from tms.cli.cluster import app
         case "clock":
             from tms.cli.clock import app
+        case "backup":
+            from tms.cli.backup import app
         case _:
             from tms.cli.auth import app
     return app

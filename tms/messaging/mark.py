@@ -84,6 +84,10 @@ class StoreMark:
         if version > self.high:
             self.high = self._wanted_high
 
+    async def store(self, writer: GroupCommit) -> None:
+        """Write it now, through `writer`. Raises as `keep_keys_from`."""
+        await writer.submit(_Put(self))
+
     async def keep_keys_from(self, floor_ms: int, writer: GroupCommit) -> None:
         """Create no more keys before the time `floor_ms`; durable, through `writer`, on return.
 
@@ -92,7 +96,7 @@ class StoreMark:
         if floor_ms > self._forgotten_ms:
             self._clock.keep_keys_from(floor_ms)
             self._forgotten_ms = floor_ms
-            await writer.submit(_Put(self))
+            await self.store(writer)
 
 
 class MarkTimer:
@@ -122,7 +126,7 @@ class MarkTimer:
             if is_due or self._clock.beliefs != beliefs:
                 beliefs = self._clock.beliefs
                 with suppress(TmsError):
-                    await self._writer.submit(_Put(self._mark))
+                    await self._mark.store(self._writer)
                 put_ms, used_then = self._clock.steady_ms(), self._used()
 
     async def close(self) -> None:
@@ -130,7 +134,7 @@ class MarkTimer:
         self._timer.cancel()
         await asyncio.gather(self._timer, return_exceptions=True)
         try:
-            await self._writer.submit(_Put(self._mark))
+            await self._mark.store(self._writer)
         except TmsError as error:
             _log.warning("cannot store the time mark: %s", error)
 

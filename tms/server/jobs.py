@@ -1,4 +1,4 @@
-"""Work on whole stores that needs no server: a pass of cleanup on HBase, and a copy.
+"""Work on whole stores that needs no server: a pass of cleanup on HBase, a copy, a restore.
 
 The server's packages can be imported once `tms.server.stores` is, so it comes first.
 """
@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tms.core.errors import Unavailable
 from tms.core.runtime.clock import SystemClock
@@ -87,6 +88,15 @@ def open_pruning(store: str, settings: Settings, workers: int) -> StorePruning:
         return Pruning(url, options, settings.limits(), SystemClock(), workers=workers)
 
     return StorePruning([partial(open_one, each) for each in shards_within(store, **options)])
+
+
+def restore_backup(
+    backup: Path, folder: Path, progress: Callable[[int, int], None]
+) -> dict[str, Any]:
+    """Restore a backup as the data folder `folder`. Raises as `tables.restoring.restore`."""
+    from tables.restoring import restore  # noqa: PLC0415  after tms.server.stores
+
+    return restore(backup, folder, progress)
 
 
 class StoreCopy:

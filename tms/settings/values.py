@@ -69,6 +69,11 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         "explains the URLs. By default it is in the data folder, and in memory with memory:; with "
         "hbase: there is none.",
     )
+    backup_folder: str = seldom(
+        "",
+        "The folder of backups that `tms backup` asks for, best on another disk than the store. "
+        "The server writes backups nowhere else; without it there are none.",
+    )
     advertise: str = setting(
         "",
         "The URL at which other servers of a cluster reach it. With it, the servers that share a "

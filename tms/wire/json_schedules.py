@@ -17,7 +17,7 @@ from tms.wire.json_fields import (
     one_of,
     reference,
 )
-from tms.wire.json_messages import GivenPayload, json_of_body, payload_bodies
+from tms.wire.json_messages import PayloadInput, json_of_body, payload_bodies
 from tms.wire.json_values import JsonBytes, bytes_of, decode_answer, encode, json_of
 
 SCHEDULED_ID: Json = {
@@ -55,7 +55,7 @@ class CommitScheduleBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaul
 
     namespace: NamespaceName
     topic: TopicName
-    messages: Annotated[list[GivenPayload], msgspec.Meta(extra_json_schema={"minItems": 1})]
+    messages: Annotated[list[PayloadInput], msgspec.Meta(extra_json_schema={"minItems": 1})]
     deliver_at: TimeMs | None = None
     deliver_after: Annotated[
         Annotated[float, described_by({"type": "number", "minimum": 0})] | None,

@@ -23,6 +23,7 @@ def path_of(operation: Operation) -> str:
         subscription="s",
         transaction_id=POINTER,
         scheduled_id="0" * 32,
+        backup="b",
         id="a" * 12,
     )
 

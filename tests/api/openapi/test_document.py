@@ -83,6 +83,7 @@ async def test_every_operation_has_an_answering_route(rest: Rest) -> None:
             subscription="s",
             transaction_id=POINTER,
             scheduled_id="0" * 32,
+            backup="b",
             id="a" * 12,
         )
         answer = await rest.http.request(operation.method, path)

@@ -28,6 +28,7 @@ NAMES = {
     "subscription": "s",
     "transaction_id": POINTER,
     "scheduled_id": "0" * 32,
+    "backup": "b",
     "id": "1",
     "subject": "s",
     "version": "1",

@@ -16,7 +16,7 @@ BODIES: Mapping[str, Any] = {
     "trimTopic": {"before": 1},
     "createSubscription": {},
 }
-FOR_SUPERUSERS = {"acceptClock"}
+FOR_SUPERUSERS = {"acceptClock", "listBackups", "takeBackup", "verifyBackup", "deleteBackup"}
 """Operations that no rule is enough for."""
 
 
@@ -29,6 +29,7 @@ def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
         "transaction_id": transaction,
         "scheduled_id": "0" * 32,
         "id": "none",
+        "backup": "b",
     }
     for operation in OPERATIONS:
         required = [each["name"] for each in operation.query if each.get("required")]

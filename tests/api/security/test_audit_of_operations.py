@@ -26,6 +26,7 @@ EVERY_RULE = [*ACTIONS_OF[Kind.TOPIC], *(set(ACTIONS_OF[Kind.SERVER]) - {Action.
 ANSWERED_HERE = (
     *("/docs", "/metrics", "/openapi.json"),
     *("/v1/cluster", "/v1/cluster/wishes", "/v1/clock", "/v1/clock/accept"),
+    *("/v1/backups", "/v1/backups/b", "/v1/backups/b/verify"),
 )
 
 

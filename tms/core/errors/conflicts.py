@@ -123,6 +123,24 @@ class ClockMoved(Conflict):
     )
 
 
+class BackupRefused(Conflict):
+    """Raised when a server cannot take or delete a backup now."""
+
+    code = "backup_off"
+    problems = at(
+        409,
+        backup_off=(
+            "The server has no folder for backups: give it the setting backup_folder, and restart."
+        ),
+        backup_unsupported=(
+            "A server backs up only a store in a folder. For HBase take a snapshot of each table "
+            "with HBase's own tools; docs/backup.md has the steps."
+        ),
+        backup_exists="There is a backup with this name already.",
+        backup_running="The server is at work on another backup; try again when that is done.",
+    )
+
+
 class TransactionsElsewhere(Conflict):
     problems = at(
         409,

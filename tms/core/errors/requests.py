@@ -34,6 +34,10 @@ class InvalidRequest(RequestError):
                 "A range must not end before its start; parts and bounds are whole numbers from 1."
             ),
             invalid_limit="A limit is a whole number, 1 or more.",
+            invalid_backup_name=(
+                "The name of a backup has letters, digits, `.`, `_` and `-`, and begins with a "
+                "letter or a digit; at most 100 characters."
+            ),
             invalid_step=(
                 "A step of the clock is a whole number of seconds, as the server showed it."
             ),
@@ -318,6 +322,10 @@ class OwnerNotFound(RequestError):
     problems = at(
         404, owner_not_found="The server does not remember an owner of transactions with this name."
     )
+
+
+class BackupNotFound(RequestError):
+    problems = at(404, backup_not_found="There is no backup with this name.")
 
 
 class PathNotFound(RequestError):

@@ -22,6 +22,7 @@ from tms.core.runtime.trusted_clock import trusted
 from tms.core.values.caller import AUDIT_TOPIC
 from tms.metadata.interface import MetadataStore
 from tms.metadata.patience import once_reached
+from tms.server.backups import open_backups
 from tms.server.gc_schedule import collected_by_clock
 from tms.server.loop_steps import OF_PROCESS
 from tms.server.opening import open_served
@@ -101,7 +102,10 @@ async def _serve(basis: Basis, on_started: OnStarted) -> None:
         stack.push_async_callback(services.close)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.reaching(AUDIT_TOPIC))
+        backups = await open_backups(settings, services, registry, basis.clock)
+        stack.push_async_callback(backups.close)
         options = parts.options(registry, sharding=services.sharding)
+        options["backups"] = backups
         app = parts.with_console(create_app(services, settings.limits(), **options))
         if services.sharding is not None:
             route_alone(app, services.sharding, services.in_shard)
