@@ -7,11 +7,13 @@ from typing import Any
 from api.http.context import Context
 from api.http.endpoint import Endpoint
 from api.http.errors import ErrorAnswer
-from api.http.exchange import Exchange
+from api.http.exchange import NO_CONTENT, Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
 from api.http.router import Route, Router
 from tms.core.errors import InvalidRequest
+
+_ALLOWED_S = b"600"
 
 
 class Application:
@@ -55,6 +57,21 @@ class Application:
         return self.context.error_form(error)
 
 
-async def _refuse(code: str, detail: Mapping[str, Any], _: Exchange) -> None:
-    """Raise a new error: one that is kept would keep the stack in which it is raised."""
+async def _refuse(code: str, detail: Mapping[str, Any], exchange: Exchange) -> None:
+    """Raise a new error: one that is kept would keep the stack in which it is raised.
+
+    But a browser that asks whether a page of an allowed origin may send a request gets an answer.
+    """
+    asked = exchange.headers.get(b"access-control-request-method")
+    if exchange.page_lines and exchange.method == "OPTIONS" and asked and "allow" in detail:
+        fields = exchange.headers.get(b"access-control-request-headers", b"")
+        await exchange.answer(
+            NO_CONTENT,
+            headers=[
+                (b"access-control-allow-methods", detail["allow"].encode()),
+                (b"access-control-allow-headers", fields),
+                (b"access-control-max-age", _ALLOWED_S),
+            ],
+        )
+        return
     raise InvalidRequest(code, **detail)

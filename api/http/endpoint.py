@@ -12,6 +12,7 @@ from api.http.errors import ErrorAnswer, answer_of
 from api.http.exchange import BROKEN_OFF, CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
+from api.http.protocol.media_types import wants_problem
 from api.http.query_parameters import check_names
 from api.http.request_body import read_body
 from tms.core.errors import InvalidRequest, TmsError
@@ -105,6 +106,8 @@ class Endpoint:
         try:
             if self._callers not in exchange.fields.passed:
                 self._callers.check(exchange.fields, is_page=self._is_page)
+                if exchange.fields.is_of_page:
+                    exchange.page_lines = self._callers.lines_for(exchange.fields)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
                 exchange.connection.is_of_server = True
             if self.routing is not None:
@@ -137,7 +140,8 @@ class Endpoint:
     def error_form(self, exchange: Exchange, error: Exception) -> ErrorAnswer:
         """Return the answer to an error; its body has the request's id in TMS's own interface."""
         if self.context.error_form is answer_of:
-            return answer_of(error, exchange.request_id)
+            is_problem = wants_problem(exchange.headers.get(b"accept", b""))
+            return answer_of(error, exchange.request_id, is_problem=is_problem)
         return self.context.error_form(error)
 
     async def _fail(self, exchange: Exchange, error: Exception) -> None:

@@ -19,6 +19,7 @@ from tms.core.services.cluster import LEADER
 from tms.core.text.credentials import shortened
 from tms.security.forwards import BOOT_HEADER
 from tms.wire.json_errors import ErrorBody, ProblemBody, number_in_json
+from tms.wire.media_types import PROBLEM_TYPE
 
 RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
@@ -49,14 +50,21 @@ class ErrorAnswer(NamedTuple):
 ErrorForm = Callable[[Exception], ErrorAnswer]
 
 
-def answer_of(error: Exception, request_id: str | None = None) -> ErrorAnswer:
-    """Return the answer to `error` in TMS's own interface, from the catalogue."""
+def answer_of(
+    error: Exception, request_id: str | None = None, *, is_problem: bool = False
+) -> ErrorAnswer:
+    """Return the answer to `error` in TMS's own interface, from the catalogue.
+
+    With `is_problem` the body is a problem of RFC 9457.
+    """
     problem = error if isinstance(error, TmsError) else InternalError()
     headers = []
     if problem.status == _UNAVAILABLE:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if problem.status == _TOO_MANY:
-        headers.append((b"retry-after", b"%d" % problem.detail.get("retry_after_s", RETRY_AFTER_S)))
+        seconds = problem.detail.get("retry_after_s", RETRY_AFTER_S)
+        headers.append((b"retry-after", b"%d" % seconds))
+        headers.append((b"ratelimit", b'"tms";r=0;t=%d' % seconds))
     if "allow" in problem.detail:
         headers.append((b"allow", problem.detail["allow"].encode()))
     if problem.status == _UNAUTHORIZED:
@@ -64,15 +72,30 @@ def answer_of(error: Exception, request_id: str | None = None) -> ErrorAnswer:
     if isinstance(problem, NoLeader | Stopping):
         headers.append(NO_LEADER)
     is_our_fault = problem.status == _INTERNAL
-    return ErrorAnswer(
-        problem.status, error_body(problem, request_id), _JSON_TYPE, headers, is_our_fault
-    )
+    body = problem_body(problem, request_id) if is_problem else error_body(problem, request_id)
+    content_type = PROBLEM_TYPE.encode() if is_problem else _JSON_TYPE
+    return ErrorAnswer(problem.status, body, content_type, headers, is_our_fault)
 
 
 def challenges(error: TmsError) -> list[tuple[bytes, bytes]]:
     """Return the headers of a 401; if a server's seal was refused, also whom to seal for."""
     boot = error.detail.get("boot")
     return [CHALLENGE] if boot is None else [CHALLENGE, (_BOOT, boot.encode())]
+
+
+def problem_body(error: TmsError, request_id: str | None = None) -> bytes:
+    """Return the body for `error` as RFC 9457 has it; `context` is the detail of `error_body`."""
+    problem = error.problem
+    body = {
+        "type": f"urn:tms:error:{problem.code}",
+        "title": problem.message,
+        "status": problem.status,
+        "code": problem.code,
+        "context": {name: _json_of(value, name) for name, value in error.detail.items()},
+    }
+    if request_id is not None:
+        body["instance"] = f"urn:tms:request:{request_id}"
+    return json.dumps(body).encode()
 
 
 def error_body(error: TmsError, request_id: str | None = None) -> bytes:

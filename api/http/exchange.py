@@ -7,6 +7,7 @@ it are not the next request.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Protocol
 
 from api.http.context import Context
@@ -48,6 +49,9 @@ BROKEN_OFF = 500
 """Counted for a stream that failed after its 200 was sent."""
 
 JSON_TYPE = b"application/json"
+_OF_PAGES = b"access-control-"
+_WITHOUT_BODY = (NO_CONTENT, NOT_MODIFIED)
+_TAG_BYTES = 12
 _TOPIC_IDS_KEPT = 16_384
 _VARY = b"vary: accept-encoding\r\n"
 _IS_GZIP = b"content-encoding: gzip\r\n"
@@ -101,6 +105,7 @@ class Exchange(Request):
         "is_answered",
         "kept",
         "late_headers",
+        "page_lines",
         "waited",
     )
 
@@ -149,6 +154,8 @@ class Exchange(Request):
         self._gzip: Gzip | None = None
         self._is_chunked = False
         self._request_id: str | None = None
+        self.page_lines = b""
+        """Header lines of the answer, for a page of an allowed origin."""
 
     @property
     def request_id(self) -> str:
@@ -324,6 +331,8 @@ class Exchange(Request):
         if self.late_headers is not None:
             headers = (*headers, *self.late_headers())
         more = lines(headers) if headers else b""
+        if self.page_lines:
+            more += self.page_lines
         if self._request_id is not None or REQUEST_ID in self.headers:
             more += lines([(REQUEST_ID, self.request_id.encode())])
         if self.endpoint.is_compressed and len(body) >= GZIP_BYTES_MIN:
@@ -333,12 +342,23 @@ class Exchange(Request):
                 more += _IS_GZIP
         head = connection.head_start(status, content_type, more)
         self.is_answered = True
-        if status == NO_CONTENT:
+        if status in _WITHOUT_BODY:
             connection.write_last(head + b"\r\n")
         elif self.method == "HEAD":
             connection.write_last(b"%scontent-length: %d\r\n\r\n" % (head, len(body)))
         else:
             connection.write_last(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
+
+    async def answer_tagged(self, body: bytes, content_type: bytes = JSON_TYPE) -> None:
+        """Send a whole answer with its ETag; only its head if the client has this version."""
+        tag = b'"%s"' % blake2b(body, digest_size=_TAG_BYTES).hexdigest().encode()
+        cached = self.headers.get(b"if-none-match", b"")
+        versions = [each.strip().removeprefix(b"W/") for each in cached.split(b",")]
+        headers = [(b"etag", tag)]
+        if tag in versions or versions == [b"*"]:
+            await self.answer(NOT_MODIFIED, headers=headers)
+        else:
+            await self.answer(OK, body, content_type, headers)
 
     async def send_elsewhere(self, address: str) -> None:
         """Redirect a browser to the same page of another server."""
@@ -371,9 +391,9 @@ class Exchange(Request):
 
         Raises `ClientGone` if its length is unknown and the client has ended its side.
         """
-        headers = list(headers)
+        headers = [each for each in headers if not each[0].lower().startswith(_OF_PAGES)]
         is_counted = b"content-length" in [name.lower() for name, _ in headers]
-        is_counted = is_counted or status in (NO_CONTENT, NOT_MODIFIED)
+        is_counted = is_counted or status in _WITHOUT_BODY
         await self._start(status, None, lines(headers), is_counted=is_counted)
 
     async def _start(
@@ -387,6 +407,7 @@ class Exchange(Request):
         self.status = status
         if self.has_request_id and REQUEST_ID not in more.lower():
             more += lines([(REQUEST_ID, self.request_id.encode())])
+        more += self.page_lines
         if not is_counted and self.fields.is_http_10:
             connection.close_after()  # the end of the connection ends the answer
         elif not is_counted:

@@ -99,7 +99,7 @@ def body_of(rule: Rule) -> RuleBody:
 async def list_rules(exchange: Exchange) -> None:
     """Answer with all rules."""
     rules = sorted(grants_of(exchange).rules, key=lambda rule: (rule.who, rule.id))
-    await exchange.answer(OK, _encode([body_of(rule) for rule in rules]), JSON_TYPE)
+    await exchange.answer_tagged(_encode([body_of(rule) for rule in rules]))
 
 
 async def add_rule(exchange: Exchange) -> None:

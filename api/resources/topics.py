@@ -92,7 +92,7 @@ async def show(exchange: Exchange) -> None:
     properties: object = topic.all_properties()
     if exchange.context.topic_info == "seed":
         properties = TopicBody(topic.id.name, topic.all_properties())
-    await exchange.answer(OK, _encode(properties), JSON_TYPE)
+    await exchange.answer_tagged(_encode(properties))
 
 
 async def list_names(exchange: Exchange) -> None:

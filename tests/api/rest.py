@@ -19,6 +19,7 @@ from api.app import create_app
 from api.cluster.routing import route_alone
 from api.http.application import Application
 from api.http.context import TopicInfo
+from api.http.door.callers import Callers
 from api.http.listener.server import ListeningAddress, serve
 from api.http.listener.tls import ServerTls
 from tests.manual_clock import ManualClock
@@ -257,6 +258,7 @@ async def live(
     grace_s: float = 5.0,
     own: bool = False,
     shard_by: ShardBy | None = None,
+    callers: Callers | None = None,
 ) -> AsyncIterator[Live]:
     """Open services, of three shards if there is a rule for them, and serve them."""
     limits = limits or Limits()
@@ -270,7 +272,9 @@ async def live(
         )
     else:
         services = await open_three(shard_by, limits, clock, settings, registry)
-    app = create_app(services, limits, registry=registry, topic_info=topic_info, clock=clock)
+    app = create_app(
+        services, limits, registry=registry, topic_info=topic_info, clock=clock, callers=callers
+    )
     if services.sharding is not None:
         route_alone(app, services.sharding, services.in_shard)
     stop = asyncio.Event()

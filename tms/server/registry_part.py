@@ -132,7 +132,7 @@ class RegistryPart:
             settings.limits(),
             self._metrics,
             forwarding,
-            callers=Callers(settings.own_hosts, settings.proxies),
+            callers=Callers(settings.own_hosts, settings.proxies, settings.origins),
             access=None if security is None else security.registry_access,
         )
         self._address = settings.registry_address

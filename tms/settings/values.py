@@ -25,6 +25,7 @@ SECTION = "advanced"
 
 ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
 URL = re.compile(r"https?://[^\s/]+:\d{1,5}", re.ASCII)
+ORIGIN = re.compile(r"https?://[^\s/*]+", re.ASCII)
 PORT_MAX = 65_535
 
 L = TypeVar("L", Limits, PrincipalLimits, SchemaLimits)
@@ -85,6 +86,11 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         "More names that requests may have in Host. They are separated by commas. The loopback "
         "names, IP addresses, the machine's name, and the names in --listen and --advertise, are "
         "always allowed.",
+    )
+    allowed_origins: str = seldom(
+        "",
+        "Web pages that may send requests and read the answers, such as https://app.example; "
+        "several are separated by commas. Each request needs its own credentials.",
     )
     lease_s: float = setting(
         10.0,
@@ -221,6 +227,13 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
             raise ValueError("give http://HOST:PORT")
         return advertise
 
+    @field_validator("allowed_origins")
+    @classmethod
+    def _check_origins(cls, origins: str) -> str:
+        if not all(ORIGIN.fullmatch(each.strip()) for each in origins.split(",") if each.strip()):
+            raise ValueError("give origins such as https://app.example, without a path")
+        return origins
+
     @model_validator(mode="after")
     def _check_cluster(self) -> "ServiceSettings":
         is_shared = has_scheme(self.store, HBASE) and is_shared_metadata(self.metadata)
@@ -246,6 +259,11 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     def store_shared(self) -> str:
         """The part of the store's URL that all servers of one store on HBase share."""
         return self.store.split("/", 3)[3].partition("?")[0]
+
+    @property
+    def origins(self) -> list[str]:
+        """The origins of `allowed_origins`."""
+        return [name for each in self.allowed_origins.split(",") if (name := each.strip())]
 
     @property
     def own_hosts(self) -> list[str]:

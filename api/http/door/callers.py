@@ -6,7 +6,9 @@ the page's owner makes resolve to it. Two rules prevent that:
 - Host must be a name of this server: a loopback name, a literal IP address, the name of the
   machine, what the server listens on or advertises, or one of the setting `allowed_hosts`.
 - A browser says where a request comes from (Origin, Sec-Fetch-Site). One that comes from another
-  site is refused, unless it opens a page (a GET with `Sec-Fetch-Mode: navigate`).
+  site is refused, unless it opens a page (a GET with `Sec-Fetch-Mode: navigate`), or its origin is
+  one of the setting `allowed_origins`. To that one the answer allows the page to read it (CORS).
+  Browsers send no cookies then.
 
 Clients other than browsers send neither Origin nor Sec-Fetch-Site.
 """
@@ -16,6 +18,7 @@ import socket
 from collections.abc import Iterable
 
 from api.http.door.proxies import TrustedProxies
+from api.http.protocol.answer import lines
 from api.http.protocol.head import Fields
 from tms.core.errors import InvalidRequest
 from tms.core.text.hosts import Network
@@ -25,16 +28,25 @@ _HOST_BYTES_MAX = 300
 """More than the longest name with a port."""
 _FOREIGN_SITES = (b"cross-site", b"same-site")
 _SHOWN_CHARS = 100
+_READABLE = b"tms-stopped-at-transaction, tms-missing-shards, x-request-id, retry-after, etag"
+"""The headers that scripts of pages may read, in addition to those that they always may."""
 
 
 class Callers:
     """Checks callers."""
 
-    def __init__(self, names: Iterable[str] = (), proxies: Iterable[Network] = ()) -> None:
+    def __init__(
+        self,
+        names: Iterable[str] = (),
+        proxies: Iterable[Network] = (),
+        origins: Iterable[str] = (),
+    ) -> None:
         """Allow `names` in addition to loopback names, IP addresses and the machine's own name.
 
-        `proxies` are the networks of proxies that report their clients' addresses.
+        `proxies` are the networks of proxies that report their clients' addresses. Pages of
+        `origins` may send requests and read the answers.
         """
+        self._origins = frozenset(origin.lower().encode() for origin in origins)
         self.proxies = TrustedProxies(proxies)
         own = socket.gethostname()
         short = own.partition(".")[0]
@@ -53,10 +65,26 @@ class Callers:
             fields.passed.add(self)
             return
         site, origin = values.get(b"sec-fetch-site"), values.get(b"origin")
-        if is_page and values.get(b"sec-fetch-mode") == b"navigate":
+        if self._is_allowed(origin) or (is_page and values.get(b"sec-fetch-mode") == b"navigate"):
             return
         if site in _FOREIGN_SITES or (origin is not None and not _is_of(origin, host)):
             raise InvalidRequest("cross_site", origin=_shown(origin or b""))
+
+    def _is_allowed(self, origin: bytes | None) -> bool:
+        return origin is not None and origin.lower() in self._origins
+
+    def lines_for(self, fields: Fields) -> bytes:
+        """Return the header lines by which a page of an allowed origin may read the answer."""
+        origin = fields.values.get(b"origin")
+        if not self._is_allowed(origin):
+            return b""
+        return lines(
+            [
+                (b"access-control-allow-origin", origin or b""),
+                (b"access-control-expose-headers", _READABLE),
+                (b"vary", b"origin"),
+            ]
+        )
 
     def _knows(self, host: bytes) -> bool:
         if len(host) > _HOST_BYTES_MAX:

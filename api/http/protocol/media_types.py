@@ -17,7 +17,7 @@ from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.cloud_events import BATCH_TYPE
 from tms.wire.json_bodies import JSON
-from tms.wire.media_types import ARROW_TYPE, POLLED_ARROW_TYPE
+from tms.wire.media_types import ARROW_TYPE, POLLED_ARROW_TYPE, PROBLEM_TYPE
 
 _HEADER_CHARS_SHOWN = 100
 _JSON_OR_FORM = (JSON.content_type, "application/x-www-form-urlencoded")
@@ -203,8 +203,18 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
 @kept
 def wants_events(accept: bytes) -> bool:
     """Whether an Accept names a batch of CloudEvents."""
+    return _names(accept, BATCH_TYPE)
+
+
+@kept
+def wants_problem(accept: bytes) -> bool:
+    """Whether an Accept names the errors of RFC 9457."""
+    return _names(accept, PROBLEM_TYPE)
+
+
+def _names(accept: bytes, name: str) -> bool:
     return any(
-        media_type == BATCH_TYPE and _quality(parameters) != 0
+        media_type == name and _quality(parameters) != 0
         for media_type, parameters in media_types_of(accept)
     )
 

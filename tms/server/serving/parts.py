@@ -160,7 +160,7 @@ class Parts:
             registry=registry,
             clock=self.clock,
             topic_info=self.settings.topic_info,
-            callers=Callers(self.settings.own_hosts, self.settings.proxies),
+            callers=Callers(self.settings.own_hosts, self.settings.proxies, self.settings.origins),
             cluster=cluster,
             sharding=sharding,
             instance_id=self.instance_id,
