@@ -120,9 +120,10 @@ class ScheduleTimer:
                     self._due.put(topic.id, _NOW)
 
     def _begin(self, topic_id: TopicId) -> None:
-        """Begin a topic's turn; if it has one, it has another one after that."""
-        if topic_id in self._turns:
-            self._look_again(topic_id)
+        """Begin a topic's turn; if it has one, it has another one right after that."""
+        turn = self._turns.get(topic_id)
+        if turn is not None:
+            turn.add_done_callback(lambda _: self.look_at(topic_id, _NOW))
             return
         task = self._turns[topic_id] = asyncio.create_task(self._turn(topic_id))
         task.add_done_callback(lambda _: self._end(topic_id))
