@@ -30,6 +30,7 @@ from bench import (
     publish,
     recovery,
     registry,
+    schedules,
     security,
     soak,
     spark,
@@ -47,6 +48,7 @@ _SUITES = {
     "poll": poll.run,
     "transactions": transactions.run,
     "groups": groups.run,
+    "schedules": schedules.run,
     "recovery": recovery.run,
     "cleanup": cleanup.run,
     "compaction": compaction.run,
@@ -70,7 +72,7 @@ _SUITES = {
 }
 _UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour", "soak", "churn")
 """Suites that run only if they are named: they need Java, Maven or PySpark, or up to an hour."""
-_WITHOUT_WRK = {"client", "strangers", "neighbour", "soak", "churn"}
+_WITHOUT_WRK = {"client", "schedules", "strangers", "neighbour", "soak", "churn"}
 
 
 def _arguments() -> argparse.Namespace:

@@ -107,7 +107,7 @@ class ScheduleRows:
         self._store.check_unanswered(GROUP, [self._watermark])
         batch.put(GROUP, self._watermark, _PLACE.pack(*through))
         cancelled = [self._key(each) for each in page.cancelled]
-        keys = [*(self._key(each.place) for each in page.rows), *cancelled]
+        keys = [*page.keys, *cancelled]
         keys += [each + _CANCELLED for each in cancelled]
         with suppress(StoreUnavailable):  # if one may come late, it does not count: `sweep` has it
             self._store.check_unanswered(GROUP, keys)
@@ -128,27 +128,27 @@ class ScheduleRows:
 
         At most `rows_max`, and no more once `bytes_max` are reached. Raises `StoreCorrupt`.
         """
-        rows: list[ScheduledRow] = []
+        keys: list[bytes] = []
+        bodies: list[bytes] = []
         cancelled: list[DuePlace] = []
         size = 0
-        # Behind a tombstone of `after` too, which does not matter any more.
+        last, key_bytes = self._key(through) + _CANCELLED, len(self._start) + _PLACE.size
+        # After a tombstone of `after` too, which does not matter any more.
         with self._store.scan(GROUP, self._key(after) + b"\x01", self._stop) as found:
             for key, value in found:
-                place = self._place(key)
-                if place > through:
-                    return SchedulePage(rows, cancelled, place)
-                is_tombstone = len(key) > len(self._start) + _PLACE.size
-                is_full = len(rows) >= rows_max or size >= bytes_max or len(cancelled) > rows_max
-                if is_tombstone:
-                    if rows and rows[-1].place == place:
-                        rows.pop()
-                    cancelled.append(place)
-                elif is_full:
-                    return SchedulePage(rows, cancelled, place)
+                if key > last:
+                    return SchedulePage(keys, bodies, cancelled, self._place(key))
+                if len(key) > key_bytes:  # a tombstone
+                    if keys and key.startswith(keys[-1]):
+                        del keys[-1], bodies[-1]
+                    cancelled.append(self._place(key))
+                elif len(keys) >= rows_max or size >= bytes_max or len(cancelled) > rows_max:
+                    return SchedulePage(keys, bodies, cancelled, self._place(key))
                 else:
-                    rows.append(ScheduledRow(place, _body(key, value)))
+                    keys.append(key)
+                    bodies.append(_body(key, value))
                     size += len(value)
-        return SchedulePage(rows, cancelled, None)
+        return SchedulePage(keys, bodies, cancelled, None)
 
     def count(self, after: DuePlace, *, limit: int) -> tuple[int, DuePlace | None]:
         """Return how many of the next `limit` rows wait, and where to continue; None at the end."""

@@ -29,6 +29,7 @@ from tms.core.limits import Limits
 from tms.core.values.message import FIRST_ID
 from tms.core.values.reading import Reading
 from tms.core.values.schedules import DeliveryTime
+from tms.messaging.schedules import timer
 from tms.messaging.store_threads import StoreThread
 from tms.server.node import OpenServices, services_on
 
@@ -68,6 +69,8 @@ class ScheduleMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(StoreThread, "call", call_in_loop)
+        self.patch.setattr(timer, "_PAGE_ROWS", 2)  # so turns have several pages
+        self.patch.setattr(timer, "_PAGES", 3)
         self.loop = VirtualLoop()
         self.clock = ManualClock(NOW_MS)
         self.followed: dict[bytes, Followed] = {}

@@ -24,6 +24,7 @@ from tms.core.values.batch import Batch
 from tms.core.values.schedules import DeliveryTime, SchedulePage
 from tms.core.values.store_features import SCHEDULES
 from tms.core.values.topic import TopicId
+from tms.messaging.schedules import timer
 
 pytestmark = pytest.mark.anyio
 HOUR_MS = 3_600_000
@@ -42,8 +43,11 @@ async def test_a_message_is_published_when_it_is_due_and_not_before(world: World
     assert await world.waiting() == []
 
 
-async def test_what_is_due_at_once_is_published_in_order(world: World) -> None:
-    payloads = [b"%d" % number for number in range(3_500)]
+async def test_what_is_due_at_once_is_published_in_order_and_without_a_pause(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timer, "_AGAIN_S", 3_600)
+    payloads = [b"%d" % number for number in range(9_500)]
     await world.schedule(*payloads)
     await world.publishes(payloads)
 

@@ -6,6 +6,7 @@ then it is known by its place in the schedule.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tms.core.errors import InvalidRequest, ScheduledNotFound
@@ -59,10 +60,19 @@ class ScheduledRow(NamedTuple):
     """As `tms.core.values.frame` has bodies."""
 
 
-class SchedulePage(NamedTuple):
+def place_in(key: bytes) -> DuePlace:
+    """Return the place that a row key ends with."""
+    return DuePlace(int.from_bytes(key[-16:-8]), int.from_bytes(key[-8:]))
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePage:
     """Some rows of a schedule, ascending."""
 
-    rows: Sequence[ScheduledRow]
+    keys: Sequence[bytes]
+    """The row keys of messages that wait. Each ends with its place."""
+    bodies: Sequence[bytes]
+    """The messages, in the same order."""
     cancelled: Sequence[DuePlace]
     """Places within the page with a tombstone."""
     next: DuePlace | None
@@ -71,13 +81,18 @@ class SchedulePage(NamedTuple):
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to publish, and nothing to clear away."""
-        return not self.rows and not self.cancelled
+        return not self.keys and not self.cancelled
+
+    @property
+    def rows(self) -> Sequence[ScheduledRow]:
+        """The messages with their places."""
+        return [*map(ScheduledRow, map(place_in, self.keys), self.bodies)]
 
     def through(self, closed: DuePlace) -> DuePlace:
         """Return up to where nothing is left, if the page was read up to `closed`."""
         if self.next is None or self.next > closed:
             return closed
-        return max([*(each.place for each in self.rows[-1:]), *self.cancelled[-1:]])
+        return max([*map(place_in, self.keys[-1:]), *self.cancelled[-1:]])
 
 
 class DeliveryTime(NamedTuple):

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreUnavailable
-from tms.core.values.schedules import DuePlace, ScheduledRow
+from tms.core.values.schedules import DuePlace, SchedulePage
 
 if TYPE_CHECKING:
     from tables.schedule_table import ScheduleRows
@@ -107,9 +107,11 @@ class LoadedSchedule:
         self._closed = DuePlace(max(now_ms, self.watermark.due_ms), last_number)
         return self._closed
 
-    def remaining(self, rows: Sequence[ScheduledRow]) -> Sequence[ScheduledRow]:
-        """Return those of a page that were not cancelled since it was read."""
-        return [each for each in rows if each.place not in self._cancelled]
+    def remaining(self, page: SchedulePage) -> Sequence[bytes]:
+        """Return the bodies of a page that were not cancelled since it was read."""
+        if not self._cancelled:
+            return page.bodies
+        return [each.body for each in page.rows if each.place not in self._cancelled]
 
     def published(self, through: DuePlace, count: int) -> None:
         """Record that everything up to a place is published in this flush."""

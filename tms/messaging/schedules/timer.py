@@ -1,7 +1,8 @@
 """Publishes the scheduled messages of a store when they are due.
 
-1. One task waits for the first topic of a heap. A turn of a topic publishes one page of its
-   messages. Topics that are due have their turns beside one another, up to a bound.
+1. One task waits for the first topic of a heap. A turn of a topic publishes some pages of its
+   messages, and reads the next page while one is written. Topics that are due have their turns
+   at the same time, up to a bound.
 2. The messages of a page, the end of their rows and the watermark are one write. So each message is
    published once, whatever fails.
 3. The clock is looked at each half second, because it may be set.
@@ -21,6 +22,7 @@ from tms.core.errors import Stopping, TmsError, TopicNotFound
 from tms.core.limits import MS_PER_S
 from tms.core.runtime.supervision import supervised
 from tms.core.services.findings import Finding, FindingKind
+from tms.core.values.schedules import DuePlace, SchedulePage, place_in
 from tms.core.values.store_features import SCHEDULES
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.messaging.loaded_topics import TopicState
@@ -33,8 +35,10 @@ from tms.messaging.write_requests import Writing
 _LOOK_S: Final = 0.5
 _AGAIN_S: Final = 1.0
 _AT_ONCE: Final = 16
-_PAGE_ROWS: Final = 1_000
-_PAGE_BYTES: Final = 4 * 1024 * 1024
+_PAGES: Final = 16
+"""The most pages of a turn: then it is the turn of topics that wait."""
+_PAGE_ROWS: Final = 4_000
+_PAGE_BYTES: Final = 1024 * 1024
 _FOUND_AT_ONCE: Final = 1_000
 _NOW: Final = 0
 
@@ -60,7 +64,7 @@ class ScheduleTimer:
         self._uncounted: dict[LoadedSchedule, None] = {}
         self._count_more = asyncio.Event()
         self._counter: asyncio.Task[None] | None = None
-        self._is_found = False
+        self._is_found = self._is_closing = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -75,6 +79,7 @@ class ScheduleTimer:
 
     async def close(self) -> None:
         """End, with the turns that are under way."""
+        self._is_closing = True
         tasks = [each for each in (self._task, self._counter) if each is not None]
         for task in tasks:
             task.cancel()
@@ -120,9 +125,10 @@ class ScheduleTimer:
                     self._due.put(topic.id, _NOW)
 
     def _begin(self, topic_id: TopicId) -> None:
-        """Begin a topic's turn; if it has one, it has another one after that."""
-        if topic_id in self._turns:
-            self._look_again(topic_id)
+        """Begin a topic's turn; if it has one, it has another one right after that."""
+        turn = self._turns.get(topic_id)
+        if turn is not None:
+            turn.add_done_callback(lambda _: self.look_at(topic_id, _NOW))
             return
         task = self._turns[topic_id] = asyncio.create_task(self._turn(topic_id))
         task.add_done_callback(lambda _: self._end(topic_id))
@@ -208,38 +214,46 @@ class ScheduleTimer:
         ]
 
     async def _publish(self, state: TopicState, schedule: LoadedSchedule) -> int | None:
-        """Publish a page of what is due; return when there is more, None if nothing waits."""
+        """Publish pages of what is due; return when there is more, None if nothing waits."""
         closed = schedule.close(self._engine.clock.now_ms(), self._numbers.last)
+        reading: asyncio.Future[SchedulePage] | None = None
         try:
             await self._schedules.wait_for_flush(schedule)
-            page = await self._engine.threads.read(
-                schedule.rows.page,
-                schedule.watermark,
-                closed,
-                rows_max=_PAGE_ROWS,
-                bytes_max=_PAGE_BYTES,
-            )
-            if page.rows:
-                self._late[state.topic.id] = page.rows[0].place.due_ms
-            if not page.is_empty:
+            page = await self._read(schedule, schedule.watermark, closed)
+            for pages_left in range(_PAGES - 1, -1, -1):
+                if page.is_empty:
+                    break
                 through = page.through(closed)
+                if page.keys:
+                    self._late[state.topic.id] = place_in(page.keys[0]).due_ms
+                if through < closed and pages_left and not self._is_closing:
+                    reading = asyncio.ensure_future(self._read(schedule, through, closed))
+                changes = self._schedules.changes
                 write = DuePublication(
-                    self._writing,
-                    state,
-                    schedule,
-                    page,
-                    through,
-                    changes=self._schedules.changes,
+                    self._writing, state, schedule, page, through, changes=changes
                 )
                 await self._engine.writer.submit(write, goes_on=True)
+                if reading is None:
+                    break
+                page, reading = await reading, None
         finally:
             schedule.end_turn()
+            if reading is not None:
+                await asyncio.gather(reading, return_exceptions=True)
         firsts = [schedule.first_ms, None if page.next is None else page.next.due_ms]
         known = [each for each in firsts if each is not None]
         if not known:
             return None
         # Messages scheduled at the watermark's time are due, even if the clock was set back.
         return _NOW if min(known) <= schedule.watermark.due_ms else min(known)
+
+    async def _read(
+        self, schedule: LoadedSchedule, after: DuePlace, closed: DuePlace
+    ) -> SchedulePage:
+        page: SchedulePage = await self._engine.threads.read(
+            schedule.rows.page, after, closed, rows_max=_PAGE_ROWS, bytes_max=_PAGE_BYTES
+        )
+        return page
 
 
 def _next(topics: Iterator[TopicMetadata]) -> Iterable[TopicMetadata]:

@@ -167,8 +167,8 @@ class DuePublication(Write):
         *,
         changes: OnFlushed,
     ) -> None:
-        bodies_bytes = sum(len(each.body) for each in page.rows)
-        self.size_bytes = bodies_bytes + MESSAGE_OVERHEAD_BYTES * len(page.rows)
+        overhead_bytes = MESSAGE_OVERHEAD_BYTES * len(page.bodies)
+        self.size_bytes = sum(map(len, page.bodies)) + overhead_bytes
         self._writing = writing
         self._state = state
         self._schedule = schedule
@@ -183,7 +183,7 @@ class DuePublication(Write):
         self._state.check_current()
         schedule.check_current()
         schedule.rows.publish(batch, self._page, self._through)
-        bodies = [each.body for each in schedule.remaining(self._page.rows)]
+        bodies = schedule.remaining(self._page)
         schedule.published(self._through, len(bodies))
         self._changes(schedule)
         if bodies:
