@@ -31,7 +31,7 @@ from tms.server.security_part import read_security, read_tls
 from tms.server.serving.cluster import serve_in_cluster
 from tms.server.serving.parts import Basis, OnStarted, process_metrics
 from tms.server.serving.service_manager import ServiceManager
-from tms.server.stores import importing, open_metadata
+from tms.server.stores import importing, keep_reserve, open_metadata
 from tms.settings import Settings
 
 with importing("api"):
@@ -102,6 +102,7 @@ async def _serve(basis: Basis, on_started: OnStarted) -> None:
             may_block_loop=True,
         )
         stack.push_async_callback(services.close)
+        keep_reserve(settings.store, settings.disk_reserve_bytes)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.reaching(AUDIT_TOPIC))
         backups = await open_backups(settings, services, registry, basis.clock)
