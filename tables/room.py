@@ -1,4 +1,4 @@
-"""The disk space that a store in a folder takes, and the space left on its disk."""
+"""The disk space that a store in a folder takes, the space left on its disk, and a reserve."""
 
 import os
 from collections.abc import Iterator
@@ -10,6 +10,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily
 
 from tms.core.values.room import Room
 
+RESERVE = "reserve"
+_SHARES = 8
 _MIB = 1024 * 1024
 
 
@@ -32,6 +34,26 @@ def want_of_room(folder: Path, needed_bytes: int) -> str:
         f"; a start may need {needed_bytes / _MIB:.0f} MiB of the disk, but only "
         f"{free_bytes // _MIB} MiB are free"
     )
+
+
+def keep_reserve(folder: Path, size: int) -> None:
+    """Keep a file of `size` bytes that an operator can delete when the disk is full; 0 for none.
+
+    Deletions need room too, so without it nothing can be freed. A disk with less than `_SHARES`
+    times that much room gets none. Failing to make it does not matter: the disk is short already.
+    """
+    path = folder / RESERVE
+    if size == 0:
+        path.unlink(missing_ok=True)
+        return
+    with suppress(OSError):
+        held = path.stat().st_size if path.exists() else 0
+        if held < size <= room_of(folder).free_bytes // _SHARES:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, size)
+            finally:
+                os.close(descriptor)
 
 
 class RoomMetrics:

@@ -22,6 +22,11 @@ class AccessLog:
     def __init__(self) -> None:
         self.is_on = False
 
+    def start(self) -> None:
+        """Log from now on, whatever the level of other logs is."""
+        self.is_on = True
+        _log.setLevel(logging.INFO)
+
     def add(self, exchange: Exchange, seconds: float) -> None:
         """Log a request with the status of its answer."""
         admission, operation = exchange.admission, exchange.operation

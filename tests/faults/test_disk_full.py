@@ -11,12 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+import tms
 import tms.aio
 from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
 from tests.faults.serving import refusal, serve
 from tests.faults.shortage import FileLimit, FullDisk, Shortage, small_disk
 from tests.servers.server_process import ServerProcess
+from tests.waiting import wait_until
 from tms.cli.failure import ExitCode
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
 
@@ -108,6 +110,45 @@ def test_a_disk_that_takes_less_than_an_opening_writes(
 ) -> None:
     """As under a quota: giving the handle up for one that cannot be opened would end the polls."""
     check_shortage(tmp_path / "data", FileLimit(200_000), chance)
+
+
+def test_the_reserve_makes_room_for_deletions(disk: FullDisk) -> None:
+    reserve = disk.data / "reserve"
+    with serve(disk.data, *SMALL, "--disk-reserve-bytes", "4000000") as server:
+        assert server.url
+        assert reserve.stat().st_blocks * 512 >= 4_000_000
+        with tms.connect(server.url, retry_for_s=0) as client:
+            topic = client.topic(TOPIC)
+            topic.create()
+            topic.publish(b"kept")
+            disk.begin()
+
+            def is_full() -> bool:
+                try:
+                    topic.publish(b"x" * 10_000)
+                except (StoreUnavailable, OutcomeUnknown):
+                    return True
+                return False
+
+            wait_until(is_full)
+            with pytest.raises(StoreUnavailable):
+                topic.trim(before=0)
+
+            reserve.unlink()
+
+            def is_deleted() -> bool:
+                try:
+                    topic.delete()
+                except StoreUnavailable:
+                    return False
+                return True
+
+            wait_until(is_deleted)
+        assert server.stop() == 0
+    disk.end()
+    with serve(disk.data, *SMALL, "--disk-reserve-bytes", "1000000") as server:
+        assert server.url
+        assert reserve.exists()
 
 
 @pytest.mark.slow

@@ -14,13 +14,15 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Literal
 
 from tms import __version__
+from tms.cli.lines import utc_of
+from tms.core.limits import MS_PER_S
+from tms.core.runtime.clock import SystemClock
 from tms.core.text.credentials import without_credentials
 from tms.core.text.hosts import is_loopback
 from tms.core.text.store_url import folder_of
@@ -35,6 +37,7 @@ FSYNCS = 50
 _OWN_DESCRIPTORS = 256
 """A server opens these in addition to connections: files of LevelDB, worker processes."""
 _ENDS_DAYS = 14
+_DAY_MS = 86_400 * MS_PER_S
 _SECRET = ("tls_key", "auth_passwords", "registry_token_file", "hbase_tls_certificate")
 _READ = (*_SECRET, "tls_cert", "tls_client_ca", "tls_ca", "hbase_tls_ca")
 _CERTIFICATES = ("tls_cert", "tls_client_ca", "tls_ca", "hbase_tls_ca", "hbase_tls_certificate")
@@ -82,7 +85,7 @@ def _versions() -> Iterator[Check]:
 
 
 def _clock() -> Iterator[Check]:
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    now = utc_of(SystemClock().now_ms())
     timex = ctypes.create_string_buffer(1024)  # zeros: read, and set nothing
     state = getattr(ctypes.CDLL(None), "adjtimex", lambda _: 0)(timex)
     if state == _TIME_ERROR:
@@ -197,7 +200,7 @@ def _certificates(settings: Settings) -> Iterator[Check]:
         except ValueError:
             yield Check("certificates", "wrong", f"{name}: {file} has no certificate.")
             continue
-        days = (ends - datetime.now(UTC)).days
+        days = (int(ends.timestamp() * MS_PER_S) - SystemClock().now_ms()) // _DAY_MS
         verdict: Verdict = "ok"
         if days < _ENDS_DAYS:
             verdict = "wrong" if days < 0 else "warning"

@@ -57,6 +57,7 @@ with importing("tables"), importing("cleanup"):
     from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
+    from tables.room import keep_reserve as keep_reserve_in
     from tables.sealing.store import SealedStore
     from tables.sealing.tables import SealedTables
     from tables.store_tables import StoreTables
@@ -64,6 +65,13 @@ with importing("tables"), importing("cleanup"):
     if TYPE_CHECKING:
         from tables.hbase.opening import ExpectedShard
         from tables.hbase.pool import ConnectionPool
+
+
+def keep_reserve(store: str, size: int) -> None:
+    """Keep a file, in a store's folder, that an operator can delete when the disk is full."""
+    folder = folder_of(store)
+    if folder is not None:
+        keep_reserve_in(folder, size)
 
 
 def open_tables(

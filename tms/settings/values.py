@@ -158,6 +158,12 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     leveldb_block_cache_bytes: int = seldom(
         32 * 1024 * 1024, "How much of its files LevelDB keeps in memory.", gt=0
     )
+    disk_reserve_bytes: int = seldom(
+        64 * 1024 * 1024,
+        "The size of the file `reserve` in the data folder. Delete it when the disk is full, so "
+        "that messages can be deleted; the next start makes it again. 0 makes none.",
+        ge=0,
+    )
     hbase_connections: int = setting(8, "The most connections to HBase's Thrift gateway.", gt=0)
     hbase_timeout_s: float = setting(
         30.0,

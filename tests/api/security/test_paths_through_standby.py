@@ -53,7 +53,7 @@ PATHS = (
 async def answered(server: Second | Live | Server, path: str, headers: Headers) -> Answer:
     """Return the status, and what a refusal says."""
     wire = await server.connect()
-    await wire.send("GET", path, headers=headers)
+    await wire.send("GET", path, headers={**headers, "X-Request-Id": "one"})
     head = await wire.reader.readuntil(b"\r\n\r\n")
     status = int(head.split()[1])
     length = 0 if status == OK else int(head.lower().partition(b"content-length: ")[2].split()[0])

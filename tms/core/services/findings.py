@@ -275,7 +275,8 @@ def _disk(facts: Facts) -> Iterator[Finding]:
             where="the store's disk",
             text=f"{room.free_bytes // _MIB:,} MiB are free, and the store uses "
             f"{room.used_bytes // _MIB:,} MiB{soon}.",
-            advice="Shorten the ttl of topics, trim topics, or enlarge the disk.",
+            advice="Shorten the ttl of topics, trim topics, or enlarge the disk. If it is full, "
+            "delete the file `reserve` in the data folder first.",
             is_urgent=is_short or (left_s is not None and left_s < FULL_S / 24),
         )
 

@@ -30,7 +30,8 @@ from tms.server.registry_part import open_registry
 from tms.server.security_part import read_security, read_tls
 from tms.server.serving.cluster import serve_in_cluster
 from tms.server.serving.parts import Basis, OnStarted, process_metrics
-from tms.server.stores import importing, open_metadata
+from tms.server.serving.service_manager import ServiceManager
+from tms.server.stores import importing, keep_reserve, open_metadata
 from tms.settings import Settings
 
 with importing("api"):
@@ -62,11 +63,13 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     tls, clock = read_tls(settings), trusted(None, settings.limits())
     security = read_security(settings, clock)
     urls: list[str] = []
+    manager = ServiceManager()
 
     def started(url: str) -> None:
         urls.append(url)
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
+            manager.serving()
 
     _run(settings, serve_kind(Basis(settings, clock, tls, security), started))
 
@@ -76,8 +79,7 @@ def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else Formatter(TEXT))
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
     if settings.access_log:
-        logging.getLogger("tms.access").setLevel(logging.INFO)  # whatever the others' level
-    ACCESS_LOG.is_on = settings.access_log
+        ACCESS_LOG.start()
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_with_few_pauses(serving))
@@ -100,6 +102,7 @@ async def _serve(basis: Basis, on_started: OnStarted) -> None:
             may_block_loop=True,
         )
         stack.push_async_callback(services.close)
+        keep_reserve(settings.store, settings.disk_reserve_bytes)
         parts = await basis.open(stack, opened, services.namespaces.metadata)
         parts.publish_audit(services.reaching(AUDIT_TOPIC))
         backups = await open_backups(settings, services, registry, basis.clock)
