@@ -189,7 +189,7 @@ LAZY_ARROWS: dict[str, frozenset[str]] = {
     "tms.client": frozenset({"tms.arrow", "tms.server.node", "tms.serdes"}),
     "tms.spark": frozenset({"tms.server.jobs", "tms.settings"}),
     "tms.cli": frozenset(
-        {"tms.server.jobs", "tms.server.serving", "tms.spark", "tms.server.stores"}
+        {"tms.serdes", "tms.server.jobs", "tms.server.serving", "tms.spark", "tms.server.stores"}
     ),
 }
 LAYERS = sorted(ARROWS, key=len, reverse=True)
