@@ -43,7 +43,13 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     place = tmp_path_factory.mktemp("files")
     (place / "schema").write_text('{"type": "string"}')
     (place / "lines").write_text('{"topic": "t", "message": "x"}\n')
-    return {"FILE": str(place / "schema"), "LINES": str(place / "lines"), "TX": "1"}
+    (place / "exported").write_text('{"payload": "x"}\n')
+    return {
+        "FILE": str(place / "schema"),
+        "LINES": str(place / "lines"),
+        "EXPORTED": str(place / "exported"),
+        "TX": "1",
+    }
 
 
 @pytest.mark.parametrize("command", EVERY, ids=" ".join)

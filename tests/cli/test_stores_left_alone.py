@@ -97,7 +97,12 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
     place = tmp_path_factory.mktemp("filled")
     (place / "schema").write_text('{"type": "string"}')
     (place / "lines").write_text('{"topic": "t", "message": "x"}\n')
-    words = {"FILE": str(place / "schema"), "LINES": str(place / "lines")}
+    (place / "exported").write_text('{"payload": "x"}\n')
+    words = {
+        "FILE": str(place / "schema"),
+        "LINES": str(place / "lines"),
+        "EXPORTED": str(place / "exported"),
+    }
     filled = Filled(place / "data", words)
 
     def tms(*arguments: str) -> str:

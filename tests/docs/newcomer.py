@@ -49,14 +49,14 @@ class Newcomer:
         """Whether a server was started, and not killed since."""
         return self._server is not None and not self._is_killed
 
-    def serve(self) -> None:
+    def serve(self, *flags: str) -> None:
         """Do as scripts/run, which has no more to do than this once it has set up .venv."""
         if self._server is not None:
             assert self._is_killed, "the page has not ended the server before"
             self._server.wait()
         self._is_killed = False
         self._server = self._servers.enter_context(
-            ServerProcess(f"leveldb:{self.folder / 'tms-data'}")
+            ServerProcess(f"leveldb:{self.folder / 'tms-data'}", *flags)
         )
         assert self._server.url
 

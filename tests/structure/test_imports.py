@@ -83,7 +83,25 @@ ARROWS: dict[str, frozenset[str]] = {
         {"tms.core", "tms.server.node", "tms.server.sharded", "tms.server.stores", "tms.settings"}
     ),
     "tms.server.jobs": frozenset(
-        {"cleanup", "tables", "tms.core", "tms.settings", "tms.server.stores", "tms.transactions"}
+        {
+            "cleanup",
+            "tables",
+            "tms.core",
+            "tms.settings",
+            "tms.server.copied_settings",
+            "tms.server.stores",
+            "tms.transactions",
+        }
+    ),
+    "tms.server.copied_settings": frozenset(
+        {
+            "tables",
+            "tms.core",
+            "tms.metadata",
+            "tms.namespaces",
+            "tms.security",
+            "tms.server.stores",
+        }
     ),
     "tms.server.backups": frozenset(
         {"tables", "tms.core", "tms.server.node", "tms.server.stores", "tms.settings"}
@@ -189,7 +207,7 @@ LAZY_ARROWS: dict[str, frozenset[str]] = {
     "tms.client": frozenset({"tms.arrow", "tms.server.node", "tms.serdes"}),
     "tms.spark": frozenset({"tms.server.jobs", "tms.settings"}),
     "tms.cli": frozenset(
-        {"tms.server.jobs", "tms.server.serving", "tms.spark", "tms.server.stores"}
+        {"tms.serdes", "tms.server.jobs", "tms.server.serving", "tms.spark", "tms.server.stores"}
     ),
 }
 LAYERS = sorted(ARROWS, key=len, reverse=True)
@@ -204,6 +222,7 @@ NEEDS_SERVER_EXTRA = frozenset(
     {
         *SERVER_COMMANDS,
         "tms.server.backups",
+        "tms.server.copied_settings",
         "tms.server.jobs",
         "tms.server.registry_part",
         "tms.server.security_part",

@@ -24,6 +24,8 @@ from tms.core.runtime.trusted_clock import ClockState, TrustedClock
 from tms.core.services.mark import Mark, encode_mark, latest_mark
 from tms.core.services.transactions import StartRequest
 from tms.core.values.topic import TopicId
+from tms.security.grants import GrantOptions, Grants
+from tms.security.tokens import new_token
 from tms.server.node import open_services
 
 COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
@@ -37,6 +39,37 @@ def source(tmp_path: Path) -> str:
 @pytest.fixture
 def target(tmp_path: Path) -> str:
     return f"leveldb:{tmp_path}/target"
+
+
+def test_settings_of_namespaces_are_copied_and_it_is_said_what_is_left(
+    source: str, target: str
+) -> None:
+    asyncio.run(fill(source, many=1))
+    for name in ("one", "two"):
+        run_command("namespace", "set", name, "--ttl-max", "1d", "--url", source)
+    asyncio.run(add_token(source))
+    facts = copy(source, target)
+    assert (facts["namespaces"], facts["other_namespaces"], facts["left_tokens"]) == (2, [], 1)
+    before = run_command("namespace", "list", "--url", source)
+    assert run_command("namespace", "list", "--url", target)[1] == before[1]
+    run_command("namespace", "set", "two", "--ttl-max", "2d", "--url", target)
+
+    code, out, _ = run_command("copy", source, target)
+
+    assert code == 0
+    assert "The settings of 1 namespace are the same." in out
+    assert "Not copied: the settings of two." in out
+    assert "Not copied: 0 rules and 1 token." in out
+
+
+async def add_token(store: str) -> None:
+    services = await open_services(store)
+    assert services.namespaces.metadata is not None
+    grants = Grants(GrantOptions(), SystemClock())
+    await grants.open(services.namespaces.metadata)
+    await grants.add_token(new_token("ann")[1])
+    await grants.close()
+    await services.close()
 
 
 def layout_of(store: str) -> int:

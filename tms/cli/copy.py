@@ -41,7 +41,10 @@ def copy(
     config: ConfigOption = None,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Copy topics with their messages, ids, subscriptions and transactions to another store."""
+    """Copy topics with their messages, ids, subscriptions and transactions to another store.
+
+    The settings of namespaces are copied from one folder to another; rules and tokens are not.
+    """
     from tms.server.jobs import open_copy  # noqa: PLC0415  the whole server
 
     settings = settings_of({}, config)
@@ -81,6 +84,7 @@ def _copied(copying: Any) -> dict[str, Any]:
             copied_rows += step.copied_rows
             copied_bytes += step.copied_bytes
             compared_rows += step.compared_rows
+    settings = copying.copy_settings()
     return {
         "topics": topics,
         "copied_rows": copied_rows,
@@ -88,6 +92,10 @@ def _copied(copying: Any) -> dict[str, Any]:
         "compared_rows": compared_rows,
         "target_transactions": copying.target_has,
         "invalid_pointers": len(copying.invalids),
+        "namespaces": settings.namespaces,
+        "other_namespaces": settings.other_namespaces,
+        "left_rules": settings.rules,
+        "left_tokens": settings.tokens,
         "seconds": round(time.monotonic() - began, 3),
     }
 
@@ -106,11 +114,18 @@ def _with_progress(steps: Iterable[Any], topics: int) -> Iterator[Any]:
 
 def _text(facts: dict[str, Any]) -> str:
     copied, compared = facts["copied_rows"], facts["compared_rows"]
-    lines = (
+    lines = [
         f"The target has {counted(facts['topics'], 'topic')}, after {facts['seconds']:.1f} s.",
         f"Copied {counted(copied, 'row')}, {facts['copied_bytes']} bytes.",
         f"Compared {counted(compared, 'row')}: the same.",
         f"The target has {facts['target_transactions']} transactions.",
         f"Invalid write pointers, whose messages are rolled back: {facts['invalid_pointers']}.",
-    )
+        f"The settings of {counted(facts['namespaces'], 'namespace')} are the same.",
+    ]
+    if facts["other_namespaces"]:
+        names = ", ".join(facts["other_namespaces"])
+        lines.append(f"Not copied: the settings of {names}. Set them by `tms namespace set`.")
+    if facts["left_rules"] or facts["left_tokens"]:
+        rules, tokens = counted(facts["left_rules"], "rule"), counted(facts["left_tokens"], "token")
+        lines.append(f"Not copied: {rules} and {tokens}. Make them by `tms auth`.")
     return "\n".join(lines)

@@ -53,8 +53,8 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 """The base class of typer's usage errors, which typer does not export."""
 _SERVER_COMMANDS = ("serve", "config", "doctor")
 _ALONE = (
-    *("publish", "publish-all", "poll", "init", "prune", "copy", "restore", "rollback"),
-    *("status", "ui"),
+    *("publish", "publish-all", "poll", "export", "import", "init", "prune", "copy"),
+    *("restore", "rollback", "status", "ui"),
 )
 _GROUPS = (
     *("topic", "namespace", "subscription", "group", "tx", "cleanup", "debug", "schema"),
@@ -136,7 +136,7 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-def _alone(name: str) -> tuple[Callable[..., Any], str | None]:
+def _alone(name: str) -> tuple[Callable[..., Any], str | None]:  # noqa: C901  as `_group`
     """Return the function of a command, and its examples."""
     match name:
         case "publish":
@@ -148,6 +148,12 @@ def _alone(name: str) -> tuple[Callable[..., Any], str | None]:
         case "poll":
             from tms.cli.poll import EXAMPLES
             from tms.cli.poll import poll as function
+        case "export":
+            from tms.cli.export import EXAMPLES
+            from tms.cli.export import export as function
+        case "import":
+            from tms.cli.importing import EXAMPLES
+            from tms.cli.importing import import_ as function
         case "init":
             from tms.cli.init import EXAMPLES
             from tms.cli.init import init as function

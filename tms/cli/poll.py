@@ -43,7 +43,7 @@ CONSUMED_MAX = 1000
 """How many messages are printed while following before the subscription is moved."""
 
 LineOf = Callable[[Message | Record], str]
-_DECODING = Decoding(as_json=True, damaged="give")
+DECODING = Decoding(as_json=True, damaged="give")
 _ID_CHARS = 2 * ID_BYTES
 
 From = Annotated[
@@ -156,10 +156,10 @@ def poll(
         if subscription is not None:
             consumer = source.subscription(subscription)
             how = {"committed": committed, "wait_s": FOLLOW_WAIT_S if follow else wait_s}
-            decoded = partial(source.decode, how=_DECODING) if decode else None
+            decoded = partial(source.decode, how=DECODING) if decode else None
             _consume(line_of, consumer, limit, decoded, follow=follow, **how)
             return
-        where["decode"] = _DECODING if decode else False
+        where["decode"] = DECODING if decode else False
         found: Iterable[Message | Record]
         if follow:
             source.properties()  # to report a wrong name or address at once

@@ -3,8 +3,9 @@
 The server's packages can be imported once `tms.server.stores` is, so it comes first.
 """
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from itertools import chain
@@ -18,6 +19,7 @@ from tms.core.text.store_url import LEVELDB, folder_of, url_of_shard
 from tms.core.values.shards import EVERY_ID, OneShard, OwnIds
 from tms.core.values.store_access import StoreAccess
 from tms.core.values.topic import TopicId
+from tms.server.copied_settings import CopiedSettings, copy_settings
 from tms.server.stores import hbase_options, open_tables, sharding_of
 from tms.settings import Settings
 from tms.transactions.copied_state import CopiedTransactions, TargetHas, carry, read_source
@@ -103,10 +105,14 @@ class StoreCopy:
     """A copy of one store into another; each may have shards."""
 
     def __init__(
-        self, parts: "Sequence[tuple[Copying, CopiedTransactions]]", closing: ExitStack
+        self,
+        parts: "Sequence[tuple[Copying, CopiedTransactions]]",
+        copies_settings: Callable[[], Coroutine[None, None, CopiedSettings]],
+        closing: ExitStack,
     ) -> None:
         """Copy in `parts`, one after another; `closing` closes the stores."""
         self._parts = parts
+        self._copies_settings = copies_settings
         self._closing = closing
         self.topics_count = sum(copying.topics_count for copying, _ in parts)
         self.invalids = frozenset[int]().union(*(carried.invalids for _, carried in parts))
@@ -119,6 +125,10 @@ class StoreCopy:
         """Copy what the target lacks, yielding each finished step. Raises as `Copying` does."""
         for copying, carried in self._parts:
             yield from copying.steps(carried.invalids, carried.taken)
+
+    def copy_settings(self) -> CopiedSettings:
+        """Copy the settings of namespaces. Raises `StoreUnavailable`, `StoreCorrupt`."""
+        return asyncio.run(self._copies_settings())
 
     def close(self) -> None:
         """Close the stores."""
@@ -165,7 +175,8 @@ def open_copy(source: str, target: str, settings: Settings) -> StoreCopy:
     except BaseException:
         opening.close()
         raise
-    return StoreCopy(parts, opening)
+    copies_settings = partial(copy_settings, source, sources[0].tables, target, targets[0].tables)
+    return StoreCopy(parts, copies_settings, opening)
 
 
 def _opened(
