@@ -84,8 +84,15 @@ class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
         return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
 
-GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
-GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
+MESSAGE_SCHEMAS: Json = {
+    "KeyedMessage": _WITH_KEY,
+    "MessageOfValue": _WITH_VALUE,
+    "NewMessage": one_of(_BYTES, reference("KeyedMessage"), reference("MessageOfValue")),
+    "NewEncodedMessage": one_of(_BYTES, reference("KeyedMessage")),
+}
+"""The schemas of messages in requests, by their names in the document."""
+GivenMessage = Annotated[str | GivenBody, described_by(reference("NewMessage"))]
+GivenPayload = Annotated[str | GivenBody, described_by(reference("NewEncodedMessage"))]
 """A message in a body that does not accept values."""
 
 
