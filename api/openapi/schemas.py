@@ -225,7 +225,7 @@ WRITE_QUERY: tuple[Json, ...] = (
 IF_LAST = parameter(
     "if_last",
     "Publish only if the topic has no entry after this id; `empty`: no entry at all.",
-    one_of(MESSAGE_ID, {"const": EMPTY}),
+    {"type": "string", "pattern": f"{MESSAGE_ID['pattern']}|^{EMPTY}$"},
 )
 PUBLISH_QUERY: tuple[Json, ...] = (
     *WRITE_QUERY,
