@@ -1,6 +1,5 @@
 """Assembles the endpoints into one application with one table of routes."""
 
-import json
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Unpack
@@ -11,6 +10,7 @@ from api.http.door.access_control import AccessControl
 from api.http.exchange import topic_id_of
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
+from api.openapi.document import encoded
 from api.openapi.service import service_document
 from api.resources import (
     backups,
@@ -83,7 +83,7 @@ def create_app(services: ServerServices, limits: Limits, **options: Unpack[Optio
 @cache
 def _document(version: str) -> bytes:
     """Return the OpenAPI document, encoded on first use: that takes 50 ms, and few request it."""
-    return json.dumps(service_document(OPERATIONS, version), indent=1).encode()
+    return encoded(service_document(OPERATIONS, version))
 
 
 def _shown_version(access: AccessControl | None) -> str:

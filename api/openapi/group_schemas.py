@@ -63,10 +63,10 @@ _REQUESTS = schemas_of(
         "PositionRequest": NewPositionBody,
         "GroupRequest": NewGroupBody,
         "GroupChanges": GroupChangesBody,
-        "TakeRequest": TakeBody,
-        "SettleRequest": SettleBody,
+        "TakeBody": TakeBody,
+        "SettleBody": SettleBody,
         "SeekRequest": SeekBody,
-        "RedriveRequest": RedriveBody,
+        "RedriveBody": RedriveBody,
         "DropRequest": DropBody,
         "SkipRequest": SkipBody,
         "ReleaseRequest": ReleaseBody,
@@ -77,12 +77,12 @@ _REQUESTS = schemas_of(
     },
     answered=False,
 )
-_TAKE = _REQUESTS["TakeRequest"]
+_TAKE = _REQUESTS["TakeBody"]
 SCHEMAS: Json = {
     **_REQUESTS,
     "GroupRequest": {**_REQUESTS["GroupRequest"], "not": {"required": ["after", "time_ms"]}},
     "SubscriptionRequest": one_of(reference("PositionRequest"), reference("GroupRequest")),
-    "TakeRequest": {
+    "TakeBody": {
         **_TAKE,
         "properties": {**_TAKE["properties"], "settle": reference("SettleParts")},
     },
@@ -132,7 +132,7 @@ SETTINGS_CONTENT = json_content(
     reference("GroupChanges"), pause={"paused": True}, lease={"lease_s": 60, "expected_version": 7}
 )
 TAKE_CONTENT = json_content(
-    reference("TakeRequest"),
+    reference("TakeBody"),
     one={"member": "w-1"},
     ten={"member": "w-1", "messages": 10, "sequence": 7},
 )
@@ -148,7 +148,7 @@ TAKEN_CONTENT = {
     AVRO_FRAMES_TYPE: avro_media(TAKEN_SCHEMA),
 }
 SETTLE_CONTENT = json_content(
-    reference("SettleRequest"),
+    reference("SettleBody"),
     ack=_ACKS,
     nack={
         "member": "w-1",
@@ -210,7 +210,7 @@ DEAD_LETTERS_CONTENT = json_content(
     },
 )
 REDRIVE_CONTENT = json_content(
-    reference("RedriveRequest"), oldest={"limit": 100}, one={"ids": [ID_EXAMPLE]}
+    reference("RedriveBody"), oldest={"limit": 100}, one={"ids": [ID_EXAMPLE]}
 )
 REDRIVEN_CONTENT = json_content(reference("Redriven"), one={"redriven": 1, "expired": []})
 DROP_CONTENT = json_content(reference("DropRequest"), one={"ids": [ID_EXAMPLE]})

@@ -91,9 +91,14 @@ def query_wait(description: str) -> Json:
     return parameter("wait", description, {"type": "number", "minimum": 0}, example=5)
 
 
+def component_of(name: str) -> str:
+    """Return the name of the component of a path's parameter, which must not be a schema's name."""
+    return f"{name}_in_path"
+
+
 def path_parameters(described: Mapping[str, Json]) -> Json:
-    """Return the parameters of paths with their names."""
+    """Return the parameters of paths by the names of their components."""
     return {
-        name: {"name": name, "in": "path", "required": True, **each}
+        component_of(name): {"name": name, "in": "path", "required": True, **each}
         for name, each in described.items()
     }

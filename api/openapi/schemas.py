@@ -42,7 +42,7 @@ from tms.wire.json_fields import (
     tagged,
 )
 from tms.wire.json_ids import POINTER
-from tms.wire.json_messages import MessageBody
+from tms.wire.json_messages import MESSAGE_SCHEMAS, MessageBody
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.media_types import (
     ARROW_TYPE,
@@ -53,9 +53,9 @@ from tms.wire.media_types import (
 
 _BODIES = schemas_of(
     {
-        "PublishRequest": PublishBody,
-        "PublishResponse": RollbackBody,
-        "PublishAllRequest": PublishAllBody,
+        "PublishBody": PublishBody,
+        "PublishedRange": RollbackBody,
+        "PublishAllBody": PublishAllBody,
         "ConsumeRequest": PollBody,
         "TrimRequest": TrimBody,
     },
@@ -64,20 +64,21 @@ _BODIES = schemas_of(
 _ANSWERS = schemas_of(
     {
         "Error": ErrorBody,
+        "Message": MessageBody,
         "Topic": TopicBody,
         "DecodedMessage": DecodedBody,
-        "PublishAllResponse": PublishedAllBody,
+        "PublishedAll": PublishedAllBody,
     },
     answered=True,
 )
-_MESSAGE = schemas_of({"Message": MessageBody}, answered=True)["Message"]
-_PUBLISH = _BODIES["PublishRequest"]
-_MESSAGES: Json = {"type": "array", "items": _MESSAGE}
+_PUBLISH = _BODIES["PublishBody"]
+_RANGE = _BODIES["PublishedRange"]
+_MESSAGES: Json = {"type": "array", "items": reference("Message")}
 
 SCHEMAS: Json = {
     **_BODIES,
     **_ANSWERS,
-    "StoreRequest": {
+    "StoreBody": {
         **_PUBLISH,
         "required": ["transactionWritePointer", "messages"],
         "properties": {
@@ -103,6 +104,15 @@ SCHEMAS: Json = {
         },
         "additionalProperties": False,
     },
+    "Published": {
+        **_RANGE,
+        "description": (
+            "The answer to a publish, if it has a body. Without a transaction it has only `ids`, "
+            "or for Arrow `messages`."
+        ),
+        "required": [],
+    },
+    **MESSAGE_SCHEMAS,
     "Bytes": {
         "description": "UTF-8 text is shown as text, other bytes as base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
@@ -127,7 +137,7 @@ SCHEMAS: Json = {
         "required": ["generation", "ttl"],
         "additionalProperties": {"type": "string"},
     },
-    "ContentEncoding": {"type": "string", "enum": ["gzip", "x-gzip", "identity", ""]},
+    "BodyEncoding": {"type": "string", "enum": ["gzip", "x-gzip", "identity", ""]},
 }
 
 _RANGE_EXAMPLE = {
@@ -156,7 +166,7 @@ _PUBLISHED_COLUMNS = arrow_media(
 )
 PUBLISH_CONTENT = {
     "application/json": json_media(
-        reference("PublishRequest"),
+        reference("PublishBody"),
         text={"messages": ["hello", "world"]},
         bytes={"messages": [{"base64": "AP8="}]},
         keyed={"messages": [{"payload": "hello", "key": "k", "headers": {"trace": "7f"}}]},
@@ -171,7 +181,7 @@ PUBLISH_CONTENT = {
 }
 STORE_CONTENT = {
     "application/json": json_media(
-        reference("StoreRequest"),
+        reference("StoreBody"),
         text={"transactionWritePointer": WRITE_POINTER, "messages": ["hello"]},
     ),
     "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
@@ -180,7 +190,7 @@ STORE_CONTENT = {
 }
 PUBLISH_ALL_CONTENT = {
     "application/json": json_media(
-        reference("PublishAllRequest"),
+        reference("PublishAllBody"),
         text={"topics": {"orders": ["order 17"], "audit": ["17 was ordered"]}},
         once={"topics": {"orders": ["order 17"]}, "owner": "shop-1", "sequence": 17},
     ),
@@ -189,14 +199,20 @@ PUBLISH_ALL_CONTENT = {
 }
 PUBLISHED_ALL_CONTENT = {
     "application/json": json_media(
-        reference("PublishAllResponse"),
+        reference("PublishedAll"),
         published={"transaction_id": WRITE_POINTER, "duplicate": False},
     ),
     "avro/binary": avro_media(avro_bodies.PUBLISHED_ALL_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_bodies.PUBLISHED_ALL_SCHEMA),
 }
+PUBLISHED_CONTENT = {
+    "application/json": json_media(
+        reference("Published"), ids={"ids": [ID_EXAMPLE]}, transactional=_RANGE_EXAMPLE
+    ),
+    "avro/binary": avro_media(avro_bodies.PUBLISH_RESPONSE_SCHEMA),
+}
 RANGE_CONTENT = {
-    "application/json": json_media(reference("PublishResponse"), range=_RANGE_EXAMPLE),
+    "application/json": json_media(reference("PublishedRange"), range=_RANGE_EXAMPLE),
     "avro/binary": avro_media(avro_bodies.PUBLISH_RESPONSE_SCHEMA),
 }
 WRITE_QUERY: tuple[Json, ...] = (
@@ -209,7 +225,7 @@ WRITE_QUERY: tuple[Json, ...] = (
 IF_LAST = parameter(
     "if_last",
     "Publish only if the topic has no entry after this id; `empty`: no entry at all.",
-    one_of(MESSAGE_ID, {"const": EMPTY}),
+    {"type": "string", "pattern": f"{MESSAGE_ID['pattern']}|^{EMPTY}$"},
 )
 PUBLISH_QUERY: tuple[Json, ...] = (
     *WRITE_QUERY,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from api.http.errors import RETRY_AFTER_S, error_body
 from api.http.operation import Json, Operation
-from api.openapi.document import ENCODING, SECURITY, Info, document_of
+from api.openapi.document import ENCODING, SECURITY, Errors, Info, document_of
 from api.openapi.group_schemas import SCHEMAS as GROUP_SCHEMAS
 from api.openapi.parts import WRITE_POINTER, parameter, path_parameters
 from api.openapi.range_schemas import SCHEMAS as RANGE_SCHEMAS
@@ -20,7 +20,7 @@ from api.openapi.state_schemas import SCHEMAS as STATE_SCHEMAS
 from api.openapi.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
 from tms import __version__
 from tms.core.errors import error_of
-from tms.core.errors.catalogue import CATALOGUE, Problem
+from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import NAME_CHARS_MAX
 from tms.wire.json_fields import COUNT, reference
 from tms.wire.json_ids import POINTER
@@ -28,16 +28,16 @@ from tms.wire.json_schedules import SCHEDULED_ID
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503
-_TAGS = (
-    "Namespaces",
-    "Topics",
-    "Messages",
-    "Transactions",
-    "Subscriptions",
-    "Groups",
-    "Access",
-    "Server",
-)
+_TAGS = {
+    "Namespaces": "Namespaces, which have topics and may have limits of their own.",
+    "Topics": "Topics: named logs of messages.",
+    "Messages": "Publishing, polling and streaming messages, now or later.",
+    "Transactions": "Transactions: readers see all of their writes or none.",
+    "Subscriptions": "Named positions of readers, which the server keeps.",
+    "Groups": "Subscriptions that workers share: each message is taken, and acknowledged, by one.",
+    "Access": "The rules and tokens of access control.",
+    "Server": "Health, metrics, cleanup, and the cluster of the server.",
+}
 _PATH_PARAMETERS = path_parameters(
     {
         "namespace": {
@@ -79,7 +79,7 @@ _PATH_PARAMETERS = path_parameters(
 _ENCODING = parameter(
     "Content-Encoding",
     "Whether the body is compressed.",
-    reference("ContentEncoding"),
+    reference("BodyEncoding"),
     place="header",
 )
 _SCHEMAS = (
@@ -116,6 +116,7 @@ def service_document(operations: Sequence[Operation], version: str = __version__
         parameters={**_PATH_PARAMETERS, ENCODING: _ENCODING},
         components={SECURITY: _SECURITY_SCHEMES},
         errors=_errors,
+        refusal=_refusal,
     )
     schemas = {name: schema for each in _SCHEMAS for name, schema in each.items()}
     document = document_of(operations, info, schemas)
@@ -126,33 +127,29 @@ def service_document(operations: Sequence[Operation], version: str = __version__
     return document
 
 
-def _errors(operation: Operation) -> Json:
-    problems = [CATALOGUE[code] for code in operation.all_errors]
-    statuses = sorted({problem.status for problem in problems})
-    return {
-        str(status): _error_response([p for p in problems if p.status == status])
-        for status in statuses
-    }
+def _errors(operation: Operation) -> Errors:
+    errors: dict[int, list[tuple[str, str]]] = {}
+    for code in operation.all_errors:
+        problem = CATALOGUE[code]
+        errors.setdefault(problem.status, []).append((code, problem.message))
+    return errors
 
 
-def _error_response(problems: list[Problem]) -> Json:
-    """Return the answer of one status.
+def _refusal(status: int, codes: Sequence[str]) -> Json:
+    """Return the answer of a status.
 
-    Its description lists the codes, because client generators create a class for each schema that
-    is not shared.
+    Client generators create a class for each schema that is not shared, so all have one.
     """
     response: Json = {
-        "description": "\n".join(f"- `{p.code}`: {p.message}" for p in problems),
         "content": {
             "application/json": {
                 "schema": reference("Error"),
-                "examples": {p.code: {"$ref": f"#/components/examples/{p.code}"} for p in problems},
+                "examples": {code: {"$ref": f"#/components/examples/{code}"} for code in codes},
             }
         },
     }
-    if problems[0].status in (_TOO_MANY, _UNAVAILABLE):
-        is_fixed = problems[0].status == _UNAVAILABLE
-        seconds = {"const": RETRY_AFTER_S} if is_fixed else {**COUNT, "minimum": 1}
+    if status in (_TOO_MANY, _UNAVAILABLE):
+        seconds = {"const": RETRY_AFTER_S} if status == _UNAVAILABLE else {**COUNT, "minimum": 1}
         response["headers"] = {
             "Retry-After": {
                 "description": "The number of seconds after which to try again.",

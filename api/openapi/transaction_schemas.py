@@ -15,7 +15,7 @@ from api.openapi.structs import one_field_of, schemas_of
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.services.transactions import TransactionStatus
 from tms.core.values.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
-from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
+from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, one_of, reference
 from tms.wire.json_reports import InfoBody, OneInfoBody, OwnerBody, SizeBody
 from tms.wire.json_subscriptions import MoveBody, SubscriptionBody
 from tms.wire.json_transactions import (
@@ -55,6 +55,16 @@ SCHEMAS: Json = {
     **_REQUESTS,
     **_ANSWERS,
     "TruncateRequest": one_field_of(_REQUESTS["TruncateRequest"]),
+    "AnySubscription": {
+        **one_of(reference("Subscription"), reference("Group")),
+        "discriminator": {
+            "propertyName": "kind",
+            "mapping": {
+                "single": "#/components/schemas/Subscription",
+                "shared": "#/components/schemas/Group",
+            },
+        },
+    },
 }
 
 _INFO_EXAMPLE = {
@@ -156,9 +166,7 @@ POSITION_CONTENT = json_content(
     group={"kind": "shared", "order": "key", "time_ms": TIMESTAMP},
 )
 SUBSCRIPTION_CONTENT = json_content(reference("Subscription"), billing=_SUBSCRIPTION_EXAMPLE)
-EITHER_CONTENT = json_content(
-    {"oneOf": [reference("Subscription"), reference("Group")]}, billing=_SUBSCRIPTION_EXAMPLE
-)
+EITHER_CONTENT = json_content(reference("AnySubscription"), billing=_SUBSCRIPTION_EXAMPLE)
 SUBSCRIPTIONS_CONTENT = json_content(
     {"type": "array", "items": reference("Subscription")}, one=[_SUBSCRIPTION_EXAMPLE]
 )

@@ -1,6 +1,5 @@
 """Information about the registry itself."""
 
-import json
 from functools import partial
 
 import msgspec
@@ -130,6 +129,7 @@ class AboutHandlers(Handlers):
                 summary="This document",
                 description="The document is in OpenAPI 3.1.",
                 success="The document.",
+                is_compressed=True,
             ),
         )
 
@@ -161,8 +161,3 @@ class AboutHandlers(Handlers):
                 errors=("40401", "42205", "42208", "42211"),
             ),
         )
-
-
-def encoded(document: dict[str, object]) -> bytes:
-    """Return an OpenAPI document, encoded."""
-    return json.dumps(document, indent=1).encode()

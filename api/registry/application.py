@@ -8,7 +8,8 @@ from api.http.application import Application
 from api.http.context import Options, context_of
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
-from api.registry.about import AboutHandlers, encoded
+from api.openapi.document import encoded
+from api.registry.about import AboutHandlers
 from api.registry.compatibility import CompatibilityHandlers
 from api.registry.document import registry_document
 from api.registry.errors import refusal_of

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from api.http.operation import BODY_ERRORS, Json, Operation
-from api.openapi.document import Info, document_of
+from api.openapi.document import Errors, Info, document_of
 from api.openapi.parts import path_parameters
 from api.openapi.structs import schemas_of
 from tms.core.errors.catalogue import CATALOGUE
@@ -13,9 +13,17 @@ from tms.registry.state.refusal import STORE_FAILED, TEXTS, TIMED_OUT, status_of
 from tms.wire import registry_bodies as bodies
 from tms.wire.json_fields import reference
 
-_TAGS = ("Schemas", "Subjects", "Compatibility", "Config", "Mode", "Registry")
+_TAGS = {
+    "Schemas": "Schemas by their ids.",
+    "Subjects": "Subjects, and the versions of their schemas.",
+    "Compatibility": "Checks of a schema against the versions of a subject.",
+    "Config": "The compatibility levels and other settings of subjects and contexts.",
+    "Mode": "Whether subjects and contexts accept new schemas.",
+    "Registry": "The registry itself, and its contexts.",
+}
 _NOT_ACCEPTABLE = 406
 _UNSUPPORTED = 415
+_EMPTY = 422
 _PATH_PARAMETERS = path_parameters(
     {
         "context": {
@@ -39,7 +47,7 @@ _PATH_PARAMETERS = path_parameters(
 )
 _BODIES: dict[str, type[msgspec.Struct]] = {
     "SchemaRequest": bodies.SchemaRequest,
-    "ConfigRequest": bodies.ConfigRequest,
+    "ConfigChange": bodies.ConfigRequest,
     "TagsRequest": bodies.TagsRequest,
     "Registered": bodies.RegisteredBody,
     "Version": bodies.VersionBody,
@@ -60,14 +68,16 @@ def registry_document(operations: Sequence[Operation]) -> Json:
     return document_of(operations, _INFO, schemas_of(_BODIES, answered=False))
 
 
-def _errors(operation: Operation) -> Json:
-    """Return the answers of errors by status."""
-    answers: dict[int, list[str]] = {
-        _NOT_ACCEPTABLE: ["Accept allows none of the types of this operation"]
-    }
+def _errors(operation: Operation) -> Errors:
+    errors: dict[int, list[tuple[str, str]]] = {}
+
+    def add(status: int, code: str, text: str) -> None:
+        errors.setdefault(status, []).append((code, text))
+
+    add(_NOT_ACCEPTABLE, "406", "Accept allows none of the types of this operation")
     if operation.request is not None:
-        answers[_UNSUPPORTED] = ["the body has another type"]
-        answers[422] = ["`422`: the body is empty"]
+        add(_UNSUPPORTED, "415", "the body has another type")
+        add(_EMPTY, "422", "the body is empty")
     codes: Iterable[str] = (
         *operation.errors,
         *(() if operation.request is None else BODY_ERRORS),
@@ -77,20 +87,17 @@ def _errors(operation: Operation) -> Json:
     )
     for code in dict.fromkeys(codes):
         if code.isdigit():
-            answers.setdefault(status_of(int(code)), []).append(f"`{code}`: {TEXTS[int(code)]}")
+            add(status_of(int(code)), code, TEXTS[int(code)])
         else:
-            problem = CATALOGUE[code]
-            answers.setdefault(problem.status, []).append(problem.message)
+            status = CATALOGUE[code].status
+            add(status, str(status), CATALOGUE[code].message)
     for status in (400, 403, 404, 421):
-        answers.setdefault(status, []).append("the request is malformed, or is not for this server")
-    content = {bodies.CONTENT_TYPE: {"schema": reference("Error")}}
-    return {
-        str(status): {
-            "description": "\n".join(f"- {line}" for line in lines),
-            "content": content,
-        }
-        for status, lines in sorted(answers.items())
-    }
+        add(status, str(status), "the request is malformed, or is not for this server")
+    return errors
+
+
+def _refusal(_status: int, _codes: Sequence[str]) -> Json:
+    return {"content": {bodies.CONTENT_TYPE: {"schema": reference("Error")}}}
 
 
 _INFO = Info(
@@ -102,4 +109,5 @@ _INFO = Info(
     parameters=_PATH_PARAMETERS,
     components={},
     errors=_errors,
+    refusal=_refusal,
 )

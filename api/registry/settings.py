@@ -114,7 +114,7 @@ class SettingHandlers(Handlers):
                 summary=f"Change settings {where}",
                 description="Settings that are missing in the body do not change; null removes a "
                 "setting.",
-                request=p.body("ConfigRequest"),
+                request=p.body("ConfigChange"),
                 success="All settings of this scope.",
                 answer=p.body("ConfigSet"),
                 errors=(*errors, "42203", "42205"),

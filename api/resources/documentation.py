@@ -40,11 +40,15 @@ def page(document: dict[str, Any]) -> str:
 
 def _sections(document: dict[str, Any]) -> Iterator[str]:
     for tag in document["tags"]:
-        yield f"<h2>{escape(tag['name'])}</h2>"
+        yield f"<h2>{escape(tag['name'])}</h2><p>{html_of(tag['description'])}</p>"
         for path, item in document["paths"].items():
             for method, operation in item.items():
                 if tag["name"] in operation["tags"]:
                     yield from _operation(document, method.upper(), path, operation)
+    yield "<h2>Errors</h2><dl>"
+    for name, response in document["components"]["responses"].items():
+        yield f"<dt>{escape(name.removeprefix('Error'))}</dt><dd>{_lines(response)}</dd>"
+    yield "</dl>"
 
 
 def _operation(
@@ -64,22 +68,26 @@ def _operation(
     body = operation.get("requestBody", {}).get("content", {})
     if body:
         yield f"<dt>Body</dt><dd>{escape(', '.join(body))}</dd>"
-    for status, parameters in operation["responses"].items():
-        response = _resolved(document, parameters)
-        lines = html_of(response["description"]).replace("\n", "<br>")
-        yield f"<dt>{escape(status)}</dt><dd>{lines}</dd>"
+    for status, given in operation["responses"].items():
+        response = _resolved(document, given)
+        yield f"<dt>{escape(status)}</dt><dd>{_lines(response)}</dd>"
     yield "</dl></details>"
 
 
+def _lines(response: dict[str, Any]) -> str:
+    return html_of(response["description"]).replace("\n", "<br>")
+
+
 def _resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """Resolve a reference within the document; return other values unchanged."""
-    target: Any = value
-    while "$ref" in target:
-        steps = target["$ref"].removeprefix("#/").split("/")
-        target = document
+    """Resolve a reference within the document, except a description beside it."""
+    found: Any = value
+    while "$ref" in found:
+        steps = found["$ref"].removeprefix("#/").split("/")
+        found = document
         for step in steps:
-            target = target[step]
-    return dict(target)
+            found = found[step]
+    kept = {key: text for key, text in value.items() if key == "description"}
+    return {**found, **kept}
 
 
 async def _show(request: Request) -> HTMLResponse:

@@ -203,5 +203,6 @@ OPERATIONS = (
         description="The document is in OpenAPI 3.1.",
         success="The document.",
         answer=_OBJECT,
+        is_compressed=True,
     ),
 )

@@ -20,6 +20,7 @@ from api.openapi.schemas import (
     PUBLISH_CONTENT,
     PUBLISH_QUERY,
     PUBLISHED_ALL_CONTENT,
+    PUBLISHED_CONTENT,
     RANGE_CONTENT,
     STORE_CONTENT,
     WRITE_QUERY,
@@ -230,11 +231,12 @@ OPERATIONS = (
         request=PUBLISH_CONTENT,
         success=(
             "The messages were published. The answer is empty, except in three cases. In a "
-            "transaction it is a `PublishResponse` in the format of the request, and is the body "
+            "transaction it is a `PublishedRange` in the format of the request, and is the body "
             "of a rollback. With `ids=true` it also has the `ids`; without a transaction it has "
             "only these. For Arrow it is JSON with the number of `messages`, and with the fields "
             "of the other cases."
         ),
+        answer=PUBLISHED_CONTENT,
         errors=(
             "empty_publish",
             "topic_moved",

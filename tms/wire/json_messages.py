@@ -84,8 +84,15 @@ class MessageObject(msgspec.Struct, forbid_unknown_fields=True):
         return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
 
-MessageInput = Annotated[str | MessageObject, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
-PayloadInput = Annotated[str | MessageObject, described_by(one_of(_BYTES, _WITH_KEY))]
+MESSAGE_SCHEMAS: Json = {
+    "KeyedMessage": _WITH_KEY,
+    "MessageOfValue": _WITH_VALUE,
+    "NewMessage": one_of(_BYTES, reference("KeyedMessage"), reference("MessageOfValue")),
+    "NewEncodedMessage": one_of(_BYTES, reference("KeyedMessage")),
+}
+"""The schemas of messages in requests, by their names in the document."""
+MessageInput = Annotated[str | MessageObject, described_by(reference("NewMessage"))]
+PayloadInput = Annotated[str | MessageObject, described_by(reference("NewEncodedMessage"))]
 """A message in a body that does not accept values."""
 
 

@@ -76,12 +76,13 @@ async def test_it_publishes_and_polls(generated: Path, server: Live) -> None:
     url = f"http://{server.host}:{server.port}"
     async with module("client").Client(base_url=url) as client:
         created = await call(client, "topics.create_topic", **PLACE)
-        body = models.PublishRequest(messages=["hello", "world"])
-        published = await call(client, "messages.publish", **PLACE, body=body)
+        body = models.PublishBody(messages=["hello", "world"])
+        # Without ids the answer has no body, which this generator's clients do not accept.
+        published = await call(client, "messages.publish", **PLACE, body=body, ids=True)
         polled = await call(client, "messages.poll", **PLACE, body=models.ConsumeRequest())
 
         assert [answer.status_code for answer in (created, published, polled)] == [200] * 3
-        assert (published.content, published.parsed) == (b"", None)
+        assert published.parsed.ids == [message.id for message in polled.parsed]
         assert [message.payload for message in polled.parsed] == ["hello", "world"]
         after = models.ConsumeRequest(start_from=polled.parsed[0].id, inclusive=False)
         rest = await call(client, "messages.poll", **PLACE, body=after)
@@ -107,7 +108,7 @@ async def test_it_publishes_in_a_transaction(generated: Path, server: Live) -> N
             client,
             "messages.store",
             **PLACE,
-            body=models.StoreRequest(
+            body=models.StoreBody(
                 transaction_write_pointer=transaction.write_pointer, messages=["stored"]
             ),
         )
@@ -117,12 +118,12 @@ async def test_it_publishes_in_a_transaction(generated: Path, server: Live) -> N
                 client,
                 "messages.publish",
                 **PLACE,
-                body=models.PublishRequest(
+                body=models.PublishBody(
                     transaction_write_pointer=transaction.write_pointer, messages=texts
                 ),
             )
             assert published.status_code == 200
-        written = models.PublishResponse.from_dict(json.loads(published.content))
+        written = published.parsed
         undone = await call(client, "messages.rollback", **PLACE, body=written)
         committed = await call(
             client,

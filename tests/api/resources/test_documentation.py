@@ -48,6 +48,7 @@ def test_what_the_document_says_is_shown_as_text() -> None:
         "info": {"title": "<b>", "version": "1", "description": "a & b"},
         "tags": [],
         "paths": {},
+        "components": {"responses": {"Error400": {"description": "<b>"}}},
     }
 
     assert "<b>" not in page(document)
