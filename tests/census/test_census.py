@@ -1,4 +1,4 @@
-"""What was made and ended is forgotten: twice as many cycles leave no more than half of them did.
+"""Ended things are forgotten: as many cycles again leave hardly anything more in memory.
 
 Objects that the collector knows are counted by their type, and the bytes of all memory traced. A
 cycle's own cost in either is none; a cache that is filled to its bound stands in `BOUNDED`.

@@ -1,4 +1,4 @@
-"""What a program makes with the client and ends again is forgotten in the program's process."""
+"""Things that a program creates with the client and ends are forgotten in the program's process."""
 
 import asyncio
 import gc

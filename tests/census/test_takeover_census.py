@@ -1,4 +1,4 @@
-"""What a leader had is forgotten when another one leads, and so is what a moved shard had."""
+"""A former leader forgets what it led, and so does a server whose shard has moved."""
 
 import gc
 from collections import Counter

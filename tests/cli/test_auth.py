@@ -1,4 +1,4 @@
-"""`tms auth` and what commands say who asks by."""
+"""`tms auth`, and the credentials of commands."""
 
 import json
 import os

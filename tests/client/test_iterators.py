@@ -1,4 +1,4 @@
-"""What `poll`, `follow` and `take` give ends in order, however a program leaves it.
+"""`poll`, `follow` and `take` end in order, however a program leaves their iterators.
 
 The generators behind it would not: at the end of its loop asyncio closes them all at once, and they
 fail with "asynchronous generator is already running".

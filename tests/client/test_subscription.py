@@ -1,4 +1,4 @@
-"""Named positions: moved by those who know where they stand, at once or with a commit."""
+"""Named positions: moved by consumers that know the present one, at once or with a commit."""
 
 import pytest
 

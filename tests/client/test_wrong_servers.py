@@ -1,4 +1,4 @@
-"""What is at the address is no TMS: that is told within five seconds, as what it is."""
+"""A server that is not TMS is reported as such within five seconds."""
 
 import socket
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A member of a group, in virtual time, and a server that answers it as it is told."""
+"""A member of a group, in virtual time, and a scripted server."""
 
 import asyncio
 from collections import deque

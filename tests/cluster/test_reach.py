@@ -1,4 +1,4 @@
-"""Who may claim a lease, and who must give it up, by which of a server's looks were answered."""
+"""Servers claim leases, and give them up, by whether they reach the store."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a topic's bound leaves to open transactions, on any store; a module that runs it has `twin`.
+"""A topic's bound spares the messages of open transactions, on any store; subclasses give `twin`.
 
 Its passes are made by hand, so that anything can happen between two steps of one.
 """

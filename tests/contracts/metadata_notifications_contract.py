@@ -1,4 +1,4 @@
-"""What every MetadataStore tells its observers, as part of the contract beside this file."""
+"""The notifications of every MetadataStore, a part of the contract beside this file."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""A supervised task continues whatever its work raises, and it is told which tasks fail."""
+"""A supervised task continues after any error, and the failing tasks are reported."""
 
 import asyncio
 import logging

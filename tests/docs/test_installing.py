@@ -1,4 +1,4 @@
-"""What pages, programs and errors say about installing works in a clone, or with a wheel.
+"""The instructions for installing in pages, programs and errors work in a clone, or with a wheel.
 
 No package registry has this project, so `pip install tms-messaging` finds nothing, or another's.
 """

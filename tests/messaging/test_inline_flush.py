@@ -1,4 +1,4 @@
-"""Who writes a flush: the event loop where requests come alone, otherwise the write thread."""
+"""A flush is written by the event loop if requests come one at a time, otherwise by the thread."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What it takes to load a topic does not grow with how many are in memory."""
+"""The cost of loading a topic does not grow with the number of topics in memory."""
 
 import sys
 from types import FrameType

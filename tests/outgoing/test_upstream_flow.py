@@ -1,4 +1,4 @@
-"""Bodies to and from another server wait for who takes them, and their connections have bounds."""
+"""Bodies to and from another server wait for their receiver, and their connections have bounds."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What is deleted stays deleted, its id is given to nobody else, and nothing that is used goes.
+"""Deleted versions stay deleted, their ids are never reused, and versions in use are kept.
 
 Deletions of more versions than one publish may have go in parts. Whoever asks again, after a crash
 in between, has the rest deleted.

@@ -1,4 +1,4 @@
-"""Servers of one registry that ask who calls: a follower tells the master who did.
+"""Servers of one registry with access control: a follower names its caller to the master.
 
 They are real processes on etcd, which has the rules; the log is at a server that asks too.
 """

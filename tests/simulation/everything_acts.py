@@ -1,4 +1,4 @@
-"""What `everything` does to a server, each act with what the model learns of it."""
+"""The acts of `everything` on a server, each with what the model learns from it."""
 
 import asyncio
 import random

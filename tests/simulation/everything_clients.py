@@ -1,4 +1,4 @@
-"""What `everything` does with the synchronous client: what the collector ends, and signal handlers.
+"""The synchronous client in `everything`: finalizers that the collector runs, and signal handlers.
 
 Half-read iterators are left in cycles, and the collector ends them in the thread that calls or in
 the loop's own. A signal comes at any moment of a call, and its handler publishes or closes the

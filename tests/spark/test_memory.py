@@ -1,4 +1,4 @@
-"""What a task holds does not grow with what it reads or writes."""
+"""The memory of a task does not grow with the amount that it reads or writes."""
 
 import tracemalloc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Rules that stand in one place alone."""
+"""Rules about constructs that belong in one place only."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""A store in memory that tells how many deleted rows were stepped over, as LevelDB does it."""
+"""A store in memory that counts the deleted rows that a search passes, as LevelDB would."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What the model of isolation knows of transactions, their callers, and their owners."""
+"""The knowledge of the model of isolation: transactions, their callers, and their owners."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What commits carry: one more carrier is one more in a list, with the guarantees of all others.
+"""The carriers of commits: one more is one more in a list, with the guarantees of all others.
 
 The third carrier of these tests keeps counters in rows of the Metadata table. It touches no file of
 the first two, which carry positions and publications of what was stored.

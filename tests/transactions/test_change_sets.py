@@ -1,4 +1,4 @@
-"""What transactions change: those that change the same conflict, and it is kept within bounds."""
+"""The changes of transactions: overlapping ones conflict, and their memory is bounded."""
 
 import pytest
 

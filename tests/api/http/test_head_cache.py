@@ -1,4 +1,4 @@
-"""What is kept of heads, and that it says what the parser says."""
+"""The cache of heads returns exactly what the parser returns."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Malformed and odd requests are answered the same wherever they stand and however they come."""
+"""Malformed and odd requests get the same answers at any position and in any pieces."""
 
 import json
 from collections.abc import AsyncIterator

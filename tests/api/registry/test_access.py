@@ -1,4 +1,4 @@
-"""Of the registry one sees and changes what rules allow, and Confluent's client understands it."""
+"""Callers see and change only what rules allow in the registry; Confluent's client works too."""
 
 import asyncio
 import base64

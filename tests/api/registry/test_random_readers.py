@@ -1,4 +1,4 @@
-"""Whatever rules one has and whatever one asks: no word of what one may not read is reported.
+"""Under random rules and requests, no answer has a word of a schema that its caller may not read.
 
 Each subject has words of its own in its schemas. Who asks has random rules, and asks for anything:
 by name, alias, id, guid and context, in all forms, by payloads, and by writing and importing. A

@@ -1,4 +1,4 @@
-"""No answer of the registry has a word of a schema that who asks may not read."""
+"""No answer of the registry has a word of a schema that the caller may not read."""
 
 import json
 from typing import Any

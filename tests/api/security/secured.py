@@ -1,4 +1,4 @@
-"""Two servers that ask who calls: one leads, the other stands by and seals what it passes on.
+"""Two servers with access control: a leader, and a follower that seals what it forwards.
 
 Each has a session of its own with one metadata store in memory, as servers of a cluster have.
 """

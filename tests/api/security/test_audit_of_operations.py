@@ -1,4 +1,4 @@
-"""Each refusal and each use of each operation is told by the audit, with the right word."""
+"""The audit records each refusal and each use of each operation, with the right decision."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Servers start again, change who leads, and have other clocks: a good token is never told 401."""
+"""Servers restart, change leaders, and have wrong clocks: a good token never gets a 401."""
 
 import asyncio
 import gc

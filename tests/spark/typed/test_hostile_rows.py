@@ -1,4 +1,4 @@
-"""Damaged payloads: each is told by itself, and the rows around it come out whole."""
+"""Damaged payloads: each is reported by itself, and the rows around it are complete."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What becomes of calls when the gateway, an answer, a connection or a table is lost."""
+"""The outcome of calls when the gateway, an answer, a connection or a table is lost."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What a server had sent before another led arrives later than that, whatever it was.
+"""Calls of a former leader arrive after another server leads, whatever they are.
 
 Between the first server and its gateway there is one that is paused with the request in hand, until
 the second server has written.
