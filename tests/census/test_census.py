@@ -44,7 +44,7 @@ BOUNDED = {
     "ReferenceType": "abc remembers each class that it was asked about, by a weak reference",
     "builtin_function_or_method": "and what it calls at the end of that class",
 }
-"""What is kept up to a bound that a test does not reach."""
+"""Objects that are kept up to a bound that a test does not reach."""
 BOUNDED_OF = {
     "evicted": {
         "TopicId": "a topic in memory keeps one more since the names of topics were emptied"

@@ -52,7 +52,7 @@ async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
 
 
 def rounds(twin: Twin, count: int) -> None:
-    """Make a thousand time out in a topic, delete it, and clean up, so many times."""
+    """Time out a thousand transactions in a topic, delete it, and clean up, this many times."""
     messaging = twin.services.messaging
     for number in range(count):
         topic_id = TopicId("ns", f"t{number % 10}")

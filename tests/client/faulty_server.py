@@ -37,7 +37,7 @@ def refusal(status: int, code: str, retry_after: str = "") -> bytes:
 
 
 class Request(NamedTuple):
-    """What a client sent."""
+    """A request of a client."""
 
     line: str
     body: bytes

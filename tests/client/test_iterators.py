@@ -28,7 +28,7 @@ Scene = Callable[[tms.aio.AsyncClient, Endless], Awaitable[object]]
 
 @pytest.fixture
 def _nothing_is_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """What asyncio logs, and what the collector warns of, fails the test."""
+    """Errors that asyncio logs, or that the collector warns of, fail the test."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield

@@ -20,7 +20,7 @@ LOCK, GUARDED = "/lock", "/guarded"
 
 @dataclass
 class Guarded:
-    """What the lock guards: who wrote last, under which token, and who did before."""
+    """The thing that the lock guards: its last writer with the token, and the one before."""
 
     token: int
     writes: int

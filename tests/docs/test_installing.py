@@ -25,7 +25,7 @@ FROM_HERE = re.compile(r"-e |'\.\[|'FILE\.whl\[|'\$wheel\[|'pyspark>=")
 
 
 def told(pattern: str) -> list[tuple[Path, str]]:
-    """Return what of all that is told matches, with the file that has it."""
+    """Return all matches in the texts, each with its file."""
     return [
         (path, found)
         for path in TOLD

@@ -22,7 +22,7 @@ from tms.core.values.message import Message
 
 
 class Outcome(Enum):
-    """What a caller knows of something it asked for."""
+    """How much a caller knows of a request's outcome."""
 
     NOT_ASKED = "not asked"
     UNKNOWN = "unknown"
@@ -51,7 +51,7 @@ class Ledger:
         self.acknowledged = 0
         self.seen: list[Message] = []
         self.followed: list[Message] = []
-        """What a reader was given who continues behind the last message it has."""
+        """The messages of a reader that continues after the last one it has."""
         self._by_payload: dict[bytes, Request] = {}
         self._ticks = 0
 

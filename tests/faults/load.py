@@ -48,9 +48,9 @@ class Load:
         self._stopped = asyncio.Event()
         self._changed = asyncio.Condition()
         self.failures: list[Exception] = []
-        """What publishers were told instead of yes, in order."""
+        """The errors that publishers got, in order."""
         self.poll_failures: list[Exception] = []
-        """What the follower was told instead."""
+        """The errors that the follower got."""
         self.polls = 0
         """How many times the follower was answered."""
 

@@ -10,7 +10,7 @@ from tables.leveldb_files import read_manifest
 
 
 def is_told(folder: Path, changed: Path, *, is_cut: bool) -> bool:
-    """Whether it has to be told that `changed`, a path in `folder`, was lost or cut."""
+    """Whether the loss or cut of `changed`, a path in `folder`, must be detected."""
     oldest_log = read_manifest(folder / "leveldb").oldest_log
     if changed.suffix != ".log" or int(changed.stem) < oldest_log:
         return True

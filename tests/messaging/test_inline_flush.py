@@ -32,7 +32,7 @@ QUICK_S = writer._QUICK_S
 
 
 class WatchedStore(FaultyStore):
-    """A store that notes which thread writes, and takes its time when told to."""
+    """A store that records which thread writes, and is slow on request."""
 
     now_s = 0.0
     """By the clock of the writer, for which nothing else takes time."""

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 PART = b"x" * 64 * 1024
 MANY = 512
-"""So many parts are more than the buffers of two sockets hold."""
+"""This number of parts is more than the buffers of two sockets hold."""
 
 
 async def test_tls_carries_both_bodies(tmp_path: Path) -> None:

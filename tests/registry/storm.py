@@ -35,10 +35,10 @@ class Storm:
         self.done = 0
         """Requests that were answered with 200."""
         self.texts: dict[int, str] = {}
-        """By id the text that a client was told it means."""
+        """The text of each id, as clients were answered."""
         self.wrong: list[str] = []
         self.kept: dict[str, tuple[str, int]] = {}
-        """By subject of a client's own what it was told last: text and id. None were deleted."""
+        """For each subject, its client's last answer: text and id. None were deleted."""
         self._threads = [
             threading.Thread(target=self._work, args=(random.Random(seed + number), number))
             for number in range(CLIENTS)

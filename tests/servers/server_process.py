@@ -155,7 +155,7 @@ class ServerProcess:
 
     @property
     def log(self) -> str:
-        """What it has printed so far, on both streams."""
+        """Its output so far, on both streams."""
         return "".join(self._lines)
 
     @property

@@ -1,4 +1,4 @@
-"""A port that a test reserves for its server stays reserved, whoever else asks for one."""
+"""A port that a test reserves for its server stays reserved."""
 
 import socket
 import subprocess

@@ -32,7 +32,7 @@ LATEST = 3
 
 
 class GroupActs:
-    """What is done with groups, and what is known of them."""
+    """The acts on groups, and the knowledge about them."""
 
     def __init__(self, acts: Acts) -> None:
         self.acts = acts

@@ -21,7 +21,7 @@ MARGIN_MS = 50
 
 
 class Fate(Enum):
-    """What is known of a transaction."""
+    """How much is known of a transaction's outcome."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -46,7 +46,7 @@ class Tx:
 
 @dataclass(eq=False)
 class Publish:
-    """What one request published: all of it is there, or nothing."""
+    """The messages of one request: all of them exist, or none."""
 
     is_sure: bool
     tx: Tx | None = None
@@ -77,7 +77,7 @@ class TopicModel:
 
     name: str
     bound: int | None = None
-    """How many committed messages it keeps at least; None: all."""
+    """The least number of committed messages that it keeps; None if it keeps all."""
     exists: bool = False
     generation: int = 0
     ttl_s: int = 1
@@ -109,7 +109,7 @@ class TopicModel:
         self.ttl_s = ttl_s
 
     def _is_live(self, entry: Entry, asked: Window) -> bool | None:
-        """Whether an entry is live all the time, or never (False); None: for some of it."""
+        """Whether an entry is always live, or never (False); None if only for some time."""
         oldest = max(asked[1] - self.ttl_s * 1000, self.expired[1]) + MARGIN_MS
         if entry.written[0] >= oldest:
             return True
@@ -182,7 +182,7 @@ class TopicModel:
         return 0
 
     def _is_past(self, entry: Entry, asked: Window) -> bool:
-        """Whether an entry is of no interest any more: it would be told as nobody's."""
+        """Whether an entry no longer matters: it would be reported as nobody's."""
         return entry.is_gone and entry.written[1] < asked[0] - 60_000
 
     def check_committed(self, given: Sequence[tuple[bytes, bytes]], asked: Window) -> None:

@@ -45,7 +45,7 @@ FATES = st.tuples(
 before another leads."""
 HELD = st.tuples(st.just(Mode.HELD), st.integers(0, 2))
 _LATEST = 8
-"""Of the calls under way, these are likely to be of what is going on."""
+"""Of the calls in progress, these are likely to belong to the present work."""
 NAME = "s"
 
 
@@ -73,7 +73,7 @@ class LeadersWorld(RuleBasedStateMachine):
         self.acknowledged, self.works = self.oracle.acknowledged, self.oracle.works
         self.committed = self.oracle.committed
         self.whole: list[bytes] = []
-        """What was published to all topics at once, acknowledged or not."""
+        """The publications to all topics at once, acknowledged or not."""
         self.positions = {topic: PositionModel() for topic in TOPICS}
         self.ttl_s: dict[TopicId, int] = {}
         self.count = 0
@@ -155,7 +155,7 @@ class LeadersWorld(RuleBasedStateMachine):
             self.await_(self.services.subscriptions.subscription(topic, NAME))
 
     def go_on_beside(self, before: Leader) -> None:
-        """Have a leader continue while another leads: whatever is acknowledged is not lost."""
+        """Let a leader continue while another leads: nothing acknowledged is lost."""
         for topic in TOPICS:
             payloads = self.payloads(1)
             with suppress(Unavailable, OutcomeUnknown):

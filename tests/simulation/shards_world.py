@@ -42,7 +42,7 @@ THROUGH = st.integers(0, SERVERS - 1)
 FATE = st.sampled_from(
     [*[(Mode.ANSWERED, 0)] * 4, (Mode.REPEATED, 0), (Mode.REPEATED, 1), (Mode.HELD, 0)]
 )
-"""What becomes of a call of a request. One that is held is the last before another leads."""
+"""The fate of a call of a request. A held one is the last before another server leads."""
 _LATEST = 8
 
 
@@ -85,7 +85,7 @@ class ShardsWorld(RuleBasedStateMachine):
     def await_(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 
-    # Who leads, and who knows it.
+    # The leaders, and which servers know them.
 
     def server(self, number: int) -> Server:
         """Return a server, or the next one that is there."""
@@ -93,7 +93,7 @@ class ShardsWorld(RuleBasedStateMachine):
         return next(each for each in found if each is not None)
 
     def leader(self, shard: int) -> Turn | None:
-        """Return the turn of who leads a shard; None if nobody does."""
+        """Return the turn of the server that leads a shard; None if none does."""
         last = self.turns[shard][-1] if self.turns[shard] else None
         return last if last is not None and last.lease.left_s > 0 else None
 

@@ -37,7 +37,7 @@ CONF = {
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What starts fastest."""
+"""The settings that start fastest."""
 MASTER = "local[2,3]"
 """Two threads, and three attempts at a task: with local[2] none is repeated."""
 
@@ -99,7 +99,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def crash_order(spark: SparkSession) -> Iterator[Path]:
-    """The file that tells `format("tms_crashing")` where to die."""
+    """The file that says where `format("tms_crashing")` dies."""
     order = Path(os.environ[VARIABLE])
     yield order
     order.unlink(missing_ok=True)

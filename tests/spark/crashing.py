@@ -40,7 +40,7 @@ def crash(where: str) -> None:
 
 
 def wait_for_the_test() -> None:
-    """Tell the test that a task is half done, and wait until it has done what it wanted."""
+    """Signal the test that a task is half done, and wait until it has done its part."""
     order = Path(os.environ[VARIABLE])
     if not order.exists() or not order.read_text().startswith(WHILE_STORING):
         return

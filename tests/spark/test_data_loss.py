@@ -37,7 +37,7 @@ def server(clock: SteppingClock) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def expire(clock: SteppingClock) -> Callable[[], None]:
-    """Lets so much time pass that all messages expire."""
+    """Lets enough time pass that all messages expire."""
     return partial(clock.suspend, 2 * TTL_S * 1000)
 
 

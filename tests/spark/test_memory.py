@@ -15,7 +15,7 @@ from tms.spark.writer import BatchWriter
 PAYLOAD = b"x" * 1000
 ROWS_AT_ONCE = 1000
 SMALL, TIMES = 20_000, 4
-"""Rows of a small topic, which are some blocks; the large one has so many times as many."""
+"""Rows of the small topic, a few blocks; the large topic has `TIMES` as many."""
 MARGIN = 1.3
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def _traced() -> Iterator[None]:
 
 
 def most_held(options: dict[str, str], rows: int) -> int:
-    """Write so many rows in one task, read them in one, and return the most that was held."""
+    """Write this number of rows in one task, read them in one; return the most memory in use."""
     tracemalloc.reset_peak()
     watch = Watch()
 

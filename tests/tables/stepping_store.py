@@ -20,7 +20,7 @@ class SteppingStore(MemoryStore):
         super().__init__()
         self.stepped = 0
         self._all: dict[str, SortedDict] = {table: SortedDict() for table in self._tables}
-        """By key the value, or None where it was deleted."""
+        """The value of each key, or None if it was deleted."""
 
     def _put(self, table: str, key: bytes, value: bytes | None) -> None:
         super()._put(table, key, value)

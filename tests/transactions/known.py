@@ -42,7 +42,7 @@ def may_not(caller: Caller, principal: str | None) -> bool:
 
 @dataclass
 class Known:
-    """What the model knows of a transaction."""
+    """The model's knowledge of a transaction."""
 
     transaction: Transaction
     started: int

@@ -65,7 +65,7 @@ class Counts(Carried):
 
     def check(self, write_pointers: Collection[int]) -> None:
         if self._counters.is_stale:
-            raise StoreUnavailable(reason="the counters are read anew")
+            raise StoreUnavailable(reason="the counters are read again")
         self.pointers = write_pointers
         if any(self._counters.current.get(name, 0) + by < 0 for name, by in self._added.items()):
             raise InvalidRequest("invalid_body", expected="a counter that does not go below zero")

@@ -41,7 +41,7 @@ class Guard(Protocol):
 
 
 class SharingServer:
-    """A server that leads the shards that it is told to."""
+    """A server that leads the shards that tests assign to it."""
 
     def __init__(
         self,

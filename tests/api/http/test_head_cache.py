@@ -24,7 +24,7 @@ def parse(cache: HeadCache, whole: bytes) -> Head:
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What is given to the parser."""
+    """The heads that the parser gets."""
     parsed: list[bytes] = []
 
     def see(head: bytes) -> Head:

@@ -88,7 +88,7 @@ def api() -> Iterator[schemathesis.BaseSchema]:
 
     async def serve() -> None:
         nonlocal url
-        # A wait is within the patience of whoever fuzzes.
+        # A wait is shorter than the fuzzer's patience.
         async with live(Limits(poll_wait_s_max=0.01), own=True) as rest:
             url = f"http://{rest.host}:{rest.port}"
             started.set()

@@ -64,7 +64,7 @@ NEAR_RULES = st.tuples(
     st.sampled_from(sorted(REFERS)),
     st.sampled_from([*SUBJECTS, "a", ":.a:a"]),
 ).map(lambda drawn: [*drawn[0], allowing("read", drawn[1]), allowing("write", drawn[2])])
-"""What refers to something may be read, something may be written to; and some more."""
+"""Some subjects may be read, some may be written; and some more."""
 TAGS = [{"schemaEntity": {"entityPath": "n.Mine", "entityType": "sr_record"}, "tags": ["t"]}]
 
 
@@ -93,7 +93,7 @@ def body_of(subject: str) -> dict[str, Any]:
 
 
 class Asking:
-    """Somebody who asks at random, and who looks at each answer."""
+    """A caller that makes random requests, and checks each answer."""
 
     def __init__(self, secured: Secured, rules: list[Rule], seed: int) -> None:
         self.secured = secured
@@ -223,7 +223,7 @@ class Asking:
             assert all(self.may("read", each) for each in names), told
 
     async def ask_by_payload(self) -> None:
-        """Have payloads of a topic of one's own decoded, encoded and checked."""
+        """Decode, encode and check payloads of a topic of one's own."""
         one, caller = self.one, Caller("ann", may_on_subject=self.may)
         topic = TopicSchemas(
             TopicId("ns", "mine"),
@@ -269,7 +269,7 @@ async def histories(rules: list[Rule], seed: int) -> None:
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],  # an example takes a second: what is told says enough
+    phases=[Phase.generate],  # an example takes a second: the failure itself says enough
 )
 @given(rules=NEAR_RULES, seed=st.integers(0, 2**32))
 def test_nothing_is_said_about_what_one_may_not_read(rules: list[Rule], seed: int) -> None:

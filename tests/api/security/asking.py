@@ -46,7 +46,7 @@ async def status_of(wire: Wire) -> int:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have those who wait asked again very soon."""
+    """Check the rights of waiting requests again very soon."""
     for module in ("api.resources.waiting", "api.cluster.forwarding"):
         monkeypatch.setattr(f"{module}.CHECK_S", 0.02)
 

@@ -70,7 +70,7 @@ def rule_of(
 
 
 class Lines:
-    """Keeps what an audit tells."""
+    """Keeps the records of an audit."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -87,7 +87,7 @@ class Lines:
 
 @dataclass
 class Server:
-    """What one of them has."""
+    """The parts of one of them."""
 
     store: LocalSession
     grants: Grants

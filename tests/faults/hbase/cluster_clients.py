@@ -38,7 +38,7 @@ class Clients:
         publishers: int = 3,
         pause_s: float = 0.0,
     ) -> None:
-        """Work at once; each thread pauses for so many seconds behind each request."""
+        """Work concurrently; each thread pauses for this many seconds after each request."""
         self._pause_s = pause_s
         self._urls = urls
         self._namespace = namespace

@@ -17,7 +17,7 @@ from tms.core.values.message import Message
 
 
 class Given(NamedTuple):
-    """What a member once got."""
+    """A delivery to a member."""
 
     member: str
     delivery: int
@@ -45,7 +45,7 @@ class Followed:
         """Whether a seek had no answer: then what is given since is known, and nothing before."""
 
     def latest(self, back: int) -> Given | None:
-        """Return what was given last, or so many times before; None: nothing was."""
+        """Return the last delivery, or one this many before it; None if there is none."""
         return self.given[-1 - min(back, len(self.given) - 1)] if self.given else None
 
     def note(self, member: str, taken: Taken, committed: Container[bytes]) -> list[Message]:
@@ -79,14 +79,14 @@ class Followed:
         return done
 
     def acknowledge(self, ids: Iterable[bytes]) -> None:
-        """Take note that acks hold."""
+        """Record acks that hold."""
         done = set(ids)
         assert not done & self.acknowledged, "acknowledged twice"
         self.acknowledged |= done
         self.maybe -= done
 
     def sought(self, *, is_sure: bool) -> None:
-        """Take note of a seek to the start, or of one without an answer."""
+        """Record a seek to the start, which may have got no answer."""
         if not is_sure:
             self.maybe |= self.acknowledged
         else:

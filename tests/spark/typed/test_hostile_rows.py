@@ -102,7 +102,7 @@ def test_a_payload_of_another_schema_is_reported(given: bytes, reason: str) -> N
 
 @pytest.mark.parametrize("depth", [10, 1000, 100_000])
 def test_what_is_nested_deeply_is_an_error_or_a_value(depth: int) -> None:
-    """Of Avro's and Protobuf's records within records, and of JSON in a column of text."""
+    """Records within records of Avro and Protobuf, and JSON in a column of text."""
     anything: SchemaSource = json_source({"type": "object", "properties": {"a": {}}})
     deep = {
         1: (KINDS[4], b"\x02" * depth),

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Losing:
-    """Stands before a gateway: loses calls of one name, or only their answers."""
+    """A proxy of a gateway: loses calls of one name, or only their answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, gateway: Gateway) -> None:
         self.name = ""

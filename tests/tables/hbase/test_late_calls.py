@@ -63,7 +63,7 @@ class Cluster:
         return Server(self)
 
     def stored(self) -> list[bytes]:
-        """Return the payloads that HBase has, whoever may be shown them."""
+        """Return the payloads that HBase has, visible or not."""
         store = HBaseStore(self.place, gateway_to(self.place))
         payloads = [value[1:] for _, value in rows_of(store, MESSAGE)]
         store.close()

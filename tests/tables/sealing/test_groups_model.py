@@ -26,7 +26,7 @@ END = b";"
 
 
 class LateStore(MemoryStore):
-    """Holds a write back when told to; it can be carried out later."""
+    """Holds a write back on request; it can be carried out later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Leaders(RuleBasedStateMachine):
         self.doubtful: list[bytes] = []
         """Those of a write that got no answer."""
         self.log: StoreGroupLog | None = None
-        """None: the leader has died."""
+        """None if the leader has died."""
 
     @initialize()
     def begin(self) -> None:
