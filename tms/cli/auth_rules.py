@@ -83,7 +83,8 @@ GroupOption = Annotated[
 ]
 WhoOption = Annotated[str, typer.Option("--who", metavar="WHO", help="Only rules for this name.")]
 ExpiresOption = Annotated[
-    float | None, duration("--expires", told="How long the token is valid.", show_default=False)
+    float | None,
+    duration("--expires", help_text="How long the token is valid.", show_default=False),
 ]
 
 
@@ -145,14 +146,14 @@ def explain(
     """Show whether a caller may do something, and which rule decides it."""
     kind, namespace, name = _place(what)
     [chosen] = _actions(action, kind)
-    asked = {"principal": principal, "action": chosen, "groups": ",".join(group or [])}
+    query = {"principal": principal, "action": chosen, "groups": ",".join(group or [])}
     if kind is Kind.TOPIC:
-        asked |= {"namespace": namespace, **({} if name == "*" else {"topic": name})}
+        query |= {"namespace": namespace, **({} if name == "*" else {"topic": name})}
     elif kind is Kind.SUBJECT and name != "*":
-        asked["subject"] = name
+        query["subject"] = name
     if subscription:
-        asked["subscription"] = subscription
-    ruling = _send(target, "GET", f"v1/auth/explain?{urlencode(asked)}", RulingBody)
+        query["subscription"] = subscription
+    ruling = _send(target, "GET", f"v1/auth/explain?{urlencode(query)}", RulingBody)
     rule = "" if ruling.rule is None else f"\n{ruling.rule.id}: {_told(ruling.rule)}"
     target.answer(f"{ruling.reason}{rule}", ruling)
 
@@ -182,7 +183,7 @@ def token(
 @with_target
 def tokens(target: Target) -> None:
     """List the tokens, with their principals and expiry times, but never the tokens themselves."""
-    found = _send(target, "GET", _TOKENS, list[TokenBody])
+    listed = _send(target, "GET", _TOKENS, list[TokenBody])
     rows = [
         (
             each.id,
@@ -191,10 +192,10 @@ def tokens(target: Target) -> None:
             "never" if each.expires_ms is None else _day(each.expires_ms),
             "settings" if each.is_setting else "-",
         )
-        for each in found
+        for each in listed
     ]
     text = aligned(("ID", "PRINCIPAL", "GROUPS", "ENDS", "FROM"), rows) if rows else "No tokens."
-    target.answer(text, found)
+    target.answer(text, listed)
 
 
 @app.command()

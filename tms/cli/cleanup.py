@@ -19,7 +19,7 @@ _PATH = "v1/cleanup"
 _ANSWER_S_MAX = 120.0
 
 Wait = Annotated[
-    float, duration("--wait-s", told="How long to wait for the pass to end.", least_s=0)
+    float, duration("--wait-s", help_text="How long to wait for the pass to end.", least_s=0)
 ]
 
 

@@ -81,12 +81,12 @@ Cleaned = Annotated[
 @with_target
 def tables(target: Target, *, store: StoreOption = None, shard: ShardOption = None) -> None:
     """List the tables with their rows and sizes. This reads all rows."""
-    found = asyncio.run(_sizes(inspected(target, store, shard)))
+    sizes = asyncio.run(_sizes(inspected(target, store, shard)))
     heads = ("TABLE", "ROWS", "BYTES", "ON DISK")
     rows = [
-        (row["table"], str(row["rows"]), str(row["bytes"]), str(row["disk_bytes"])) for row in found
+        (row["table"], str(row["rows"]), str(row["bytes"]), str(row["disk_bytes"])) for row in sizes
     ]
-    target.answer(aligned(heads, rows), found)
+    target.answer(aligned(heads, rows), sizes)
 
 
 async def _sizes(opening: Opening) -> list[Facts]:
@@ -118,8 +118,8 @@ def rows(
     """Print decoded rows, one line of JSON for each."""
     topic_id = None if topic is None else topic_id_of(topic, target.namespace)
     from_ms = None if start is None else parse_time_ms(start, "--from")
-    wanted = Wanted(_table(table), topic_id, from_ms, limit)
-    asyncio.run(_print_rows(inspected(target, store, shard), [wanted]))
+    selection = Wanted(_table(table), topic_id, from_ms, limit)
+    asyncio.run(_print_rows(inspected(target, store, shard), [selection]))
 
 
 def _table(name: str) -> str:
@@ -166,8 +166,10 @@ def bounds(target: Target, *, store: StoreOption = None, shard: ShardOption = No
         async with inspected(target, store, shard) as inspection:
             return await inspection.bounds()
 
-    found = asyncio.run(ask())
-    target.answer(bounds_text(found.bounds, found.invalid), bounds_record(found))
+    bounds_found = asyncio.run(ask())
+    target.answer(
+        bounds_text(bounds_found.bounds, bounds_found.invalid), bounds_record(bounds_found)
+    )
 
 
 def bounds_text(prune_bounds: Iterable[PruneBound], invalid: InvalidState | None) -> str:

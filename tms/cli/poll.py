@@ -71,7 +71,7 @@ Follow = Annotated[
 ]
 Wait = Annotated[
     float,
-    duration("--wait", told="If there are no messages, how long to wait for some.", least_s=0),
+    duration("--wait", help_text="If there are no messages, how long to wait for some.", least_s=0),
 ]
 Tx = Annotated[
     str | None,
@@ -215,9 +215,9 @@ def _print_consumed(
     """Print messages; return the last one and their number."""
     last, count = None, 0
     if decoded is not None:
-        given = list(messages)
-        _print(line_of, decoded(given), flush=flush)
-        return (given[-1] if given else None), len(given)
+        consumed = list(messages)
+        _print(line_of, decoded(consumed), flush=flush)
+        return (consumed[-1] if consumed else None), len(consumed)
     for last in messages:
         _print(line_of, (last,), flush=flush)
         count += 1

@@ -31,9 +31,11 @@ def list_scheduled(
 ) -> None:
     """List scheduled messages, those that are due first at the top."""
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).scheduled(after=after, limit=limit)
-    rows = [(each.id, utc_of(each.at_ms), content_of(each.message)) for each in found]
-    target.answer_list(("ID", "DUE", "MESSAGE"), rows, [scheduled_record(each) for each in found])
+        scheduled = client.topic(topic).scheduled(after=after, limit=limit)
+    rows = [(each.id, utc_of(each.at_ms), content_of(each.message)) for each in scheduled]
+    target.answer_list(
+        ("ID", "DUE", "MESSAGE"), rows, [scheduled_record(each) for each in scheduled]
+    )
 
 
 @app.command()

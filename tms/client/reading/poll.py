@@ -43,7 +43,7 @@ class FollowOptions(TypedDict, total=False):
     start: Start | None
     """Begin at it. By default None; without `after` too, the oldest message is the first."""
     committed: bool
-    """Give only committed messages. By default False: all messages."""
+    """Return only committed messages. By default False: all messages."""
 
 
 class PollOptions(FollowOptions, total=False):
@@ -54,7 +54,7 @@ class PollOptions(FollowOptions, total=False):
     limit: int | None
     """The most messages. By default as many as one poll of the server gives."""
     tx: Tx | None
-    """Give the messages that this transaction can see. By default None."""
+    """Return the messages that this transaction can see. By default None."""
     wait_s: float
     """For how many seconds to wait for messages if there are none. By default 0."""
     timeout_s: Duration | None
