@@ -1,4 +1,4 @@
-"""Tests that lack a program or a right are skipped with its name, except where all have to run.
+"""Tests that lack a program or a right are skipped with its name, unless all have to run.
 
 CI sets SKIP_NO_TEST: there a test that did not run is one that failed.
 

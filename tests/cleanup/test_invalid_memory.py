@@ -1,7 +1,7 @@
-"""What an invalid transaction costs in memory once cleanup has inverted what it published.
+"""The memory of an invalid transaction once cleanup has inverted its entries.
 
-It stays on the invalid list for a day: so a program whose transactions time out, ten a second, has
-a million of them there.
+It stays on the invalid list for a day. So a program whose transactions time out, ten per second,
+has a million of them there.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Publishers and a follower that write down what they were told, until they are stopped.
+"""Publishers and a follower that record all answers, until they are stopped.
 
 `tests.faults.ledger` judges it. What a publisher does next comes from a seed: one plain message or
 several, a transaction's messages, some of which are rolled back, or messages stored first and

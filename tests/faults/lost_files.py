@@ -1,4 +1,4 @@
-"""Files that are lost or cut between two runs, of those whose loss has to be told.
+"""Files that are lost or cut between two runs, whose loss must be detected.
 
 `docs/promises.md` names the others.
 """

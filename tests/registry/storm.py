@@ -1,7 +1,7 @@
 """Clients that register and delete schemas at several servers, while these are killed.
 
-What a client was told is noted. In the end: no id ever meant two schemas, all that was acknowledged
-and not deleted is there, and all servers tell the same.
+All answers are recorded. In the end: no id ever meant two schemas, everything that was acknowledged
+and not deleted exists, and all servers give the same answers.
 """
 
 import random

@@ -1,9 +1,9 @@
-"""What readers may be given of topics, transactions and positions, told from outside a server.
+"""The messages that readers may get, by topics, transactions and positions as seen from outside.
 
-The server's clock continues, so what has expired is known but for a margin: an entry is surely
-live, surely expired, or between. What was under way when the server was killed happened or did not.
-Once a reader was given it, or was not though it would be live, that is known too. An entry that was
-not given once is never given again.
+The server's clock runs, so expiry is known except for a margin: an entry is surely live, surely
+expired, or in between. A request that was in progress when the server was killed was done or not.
+That is known once a reader gets its messages, or does not although they would be live. A message
+that was once missing is never returned later.
 """
 
 from collections.abc import Sequence

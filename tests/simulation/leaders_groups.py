@@ -1,4 +1,4 @@
-"""Groups under leaders that follow one another: what one was told of stays as it is under the next.
+"""Groups under successive leaders: an acknowledged state stays the same under the next leader.
 
 Members take, settle, fall silent and come late, over any takeover; acks go alone, or with commits.
 After each look at a topic its group is compared: what is committed and was read is open, or it is

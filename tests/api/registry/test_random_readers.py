@@ -1,12 +1,13 @@
 """Under random rules and requests, no answer has a word of a schema that its caller may not read.
 
-Each subject has words of its own in its schemas. Who asks has random rules, and asks for anything:
-by name, alias, id, guid and context, in all forms, by payloads, and by writing and importing. A
-naive reader of the rules says of each answer which words may be in it, and what may be gone.
+Each subject has words of its own in its schemas. The caller has random rules, and makes any
+request: by name, alias, id, guid and context, in all forms, by payloads, and by writing and
+importing. A naive reading of the rules says which words each answer may have, and what may have
+changed.
 
-Half of the requests are drawn where a word could come out: another form of what refers to something
-else, what does not fit, and payloads with the ids that there are. The rules are so that some of it
-may be asked for, and not all be read.
+Half of the requests are drawn from those that could reveal a word: other forms of schemas with
+references, schemas that do not fit, and payloads with existing ids. The rules allow some of the
+requests, but not all reads.
 """
 
 import asyncio

@@ -1,12 +1,11 @@
-"""What the members of one group were told, and what follows from that, whatever dies in the
-meantime.
+"""The answers that the members of one group got, and their consequences, whatever dies meanwhile.
 
-No exact model: `group_machine.py` has that of the rules.
+This is not an exact model: `group_machine.py` has the model of the rules.
 
-1. What is given is committed, is the message that it was before, and was never acknowledged.
+1. A delivered message is committed, is unchanged, and was never acknowledged.
 2. A message is acknowledged once.
-3. An ack without an answer holds or not: that is known once somebody looks who decides it.
-4. What is committed and was read into the group is open or acknowledged.
+3. An ack without an answer holds or not; later requests show which.
+4. A committed message that was read into the group is open or acknowledged.
 """
 
 from collections.abc import Collection, Container, Iterable
