@@ -63,7 +63,7 @@ class Filled(NamedTuple):
 
     folder: Path
     words: dict[str, str]
-    """Stands in the table for values that are known only later."""
+    """Placeholders in the table, for values that are known only later."""
 
     @property
     def url(self) -> str:

@@ -275,7 +275,7 @@ class LeadersWorld(RuleBasedStateMachine):
         """Let a call of a leader before arrive, or the first rows of it."""
         if is_refused_by_seals(call, self.rows, self.leader.lease.token):
             assert not self.rows.carry_out(call)
-        elif not changes_a_topic(call):  # which, as one without an answer, it may: not told here
+        elif not changes_a_topic(call):  # it may, if unanswered: not recorded
             self.rows.carry_out(call, rows)
 
     def look_at_all(self) -> None:

@@ -163,7 +163,7 @@ COMMITTED_SIGNATURES_MAX = 8
 
 
 def test_few_signatures_say_which_messages_a_reader_is_given() -> None:
-    """A poll's options stand once (`tms/client/reading/poll.py`); services take `Isolation`."""
+    """A poll's options are in `tms/client/reading/poll.py`; services take `Isolation`."""
     places = [
         f"{source.place}:{node.lineno} {node.name}"
         for source in sources(*PRODUCT)
