@@ -123,8 +123,8 @@ def revoke(target: Target, ids: IdsArgument) -> None:
 @with_target
 def list_rules(target: Target, who: WhoOption = "") -> None:
     """List the rules."""
-    found = _send(target, "GET", _RULES, list[RuleBody])
-    rules = [rule for rule in found if who in ("", rule.who)]
+    listed = _send(target, "GET", _RULES, list[RuleBody])
+    rules = [rule for rule in listed if who in ("", rule.who)]
     rows = [
         (rule.id, rule.who, rule.effect, ",".join(rule.actions), _shown(rule)) for rule in rules
     ]
@@ -219,10 +219,10 @@ def _send(
     return None if kind is None else decode_answer(kind, answer)
 
 
-def _safe(given: str) -> str:
-    if not given.isalnum() or not given.isascii():
-        stop(f"{given!r} is not a valid id: `tms auth list` and `tms auth tokens` show the ids.")
-    return given
+def _safe(text: str) -> str:
+    if not text.isalnum() or not text.isascii():
+        stop(f"{text!r} is not a valid id: `tms auth list` and `tms auth tokens` show the ids.")
+    return text
 
 
 def _place(what: str) -> tuple[Kind, str, str]:
@@ -237,9 +237,9 @@ def _place(what: str) -> tuple[Kind, str, str]:
     return Kind.TOPIC, namespace, name
 
 
-def _actions(given: str, kind: Kind) -> list[str]:
+def _actions(text: str, kind: Kind) -> list[str]:
     """Return the actions in a list with commas; an unknown one ends the command."""
-    chosen = [each.strip() for each in given.split(",") if each.strip()]
+    chosen = [each.strip() for each in text.split(",") if each.strip()]
     may_be = sorted(action.value for action in ACTIONS_OF[kind])
     for each in chosen:
         if each not in may_be:

@@ -41,8 +41,8 @@ def run(target: Target, *, wait_s: Wait = 30.0, shard: ShardOption = None) -> No
 
 
 def _path(**query: object) -> str:
-    asked = urlencode({name: each for name, each in query.items() if each is not None})
-    return f"{_PATH}?{asked}" if asked else _PATH
+    encoded = urlencode({name: each for name, each in query.items() if each is not None})
+    return f"{_PATH}?{encoded}" if encoded else _PATH
 
 
 def _text(state: CleanupState) -> str:

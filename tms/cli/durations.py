@@ -17,13 +17,13 @@ def duration(
     """Return the option, whose value is in seconds; `help_text` explains it."""
     read: Callable[[Duration], float] = whole_seconds_of if whole else seconds_of
 
-    def parse(given: Duration) -> float:
+    def parse(text: Duration) -> float:
         try:
-            seconds = read(given)
+            seconds = read(text)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from None
         if least_s is not None and seconds < least_s:
-            raise typer.BadParameter(f"{given} is less than {least_s:g} s")
+            raise typer.BadParameter(f"{text} is less than {least_s:g} s")
         return seconds
 
     return typer.Option(

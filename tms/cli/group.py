@@ -105,14 +105,14 @@ def create(
     **settings: int | str | None,
 ) -> None:
     """Create a group. An existing group with the same order is not changed."""
-    asked = GroupSettings(order, **_given(settings))
+    requested = GroupSettings(order, **_given(settings))
     with target.connect() as client:
         group = client.topic(topic).group(name)
         made = group.create(order, after=_place(after, "--after"), **_given(settings))
     kept = [
         f"{setting} {there}"
         for setting in _NUMBERS
-        if (there := getattr(made.settings, setting)) != getattr(asked, setting)
+        if (there := getattr(made.settings, setting)) != getattr(requested, setting)
     ]
     if kept:
         state = f"exists already; its settings are not changed: {', '.join(kept)}"
@@ -177,8 +177,8 @@ def take(
         group = client.topic(topic).group(name)
         prefetch = 10 if limit is None else min(limit, 10)
         for message in islice(group.take(lease_s=lease, prefetch=prefetch), limit):
-            given = message.message
-            print(json_of(given) if target.as_json else text_of(given), flush=True)
+            taken = message.message
+            print(json_of(taken) if target.as_json else text_of(taken), flush=True)
             if ack:
                 message.ack()
 

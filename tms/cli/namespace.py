@@ -32,8 +32,8 @@ def _option(name: str) -> Any:
     return typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
 
 
-def _settings(given: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in given.items()) or "-"
+def _settings(settings: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "-"
 
 
 def _row(namespace: Namespace) -> tuple[str, ...]:

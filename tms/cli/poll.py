@@ -191,16 +191,16 @@ def _consume(
     **how: Any,
 ) -> None:
     """Print the messages after the position, then move it: unprinted ones will be read again."""
-    left = limit
-    while left != 0:
-        asked = left
+    remaining = limit
+    while remaining != 0:
+        asked = remaining
         if follow or decoded is not None:
-            asked = CONSUMED_MAX if left is None else min(left, CONSUMED_MAX)
+            asked = CONSUMED_MAX if remaining is None else min(remaining, CONSUMED_MAX)
         last, count = _print_consumed(line_of, consumer.poll(asked, **how), decoded, flush=follow)
         if last is not None:
             sys.stdout.flush()
             consumer.advance(last)
-        left = None if left is None else left - count
+        remaining = None if remaining is None else remaining - count
         if not follow and (decoded is None or not count):
             return
 

@@ -239,15 +239,15 @@ def _delivery_of(after_s: float | None, at: str | None) -> DeliveryTime | None:
     return DeliveryTime(at_ms=parse_time_ms(at, "--at"))
 
 
-def _form_of(given: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
+def _form_of(bodies: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
     flags = {_Form.STDIN: from_stdin, _Form.LINES: lines, _Form.FILES: whole_files}
     forms = [form for form, is_set in flags.items() if is_set]
     if len(forms) > 1:
         raise typer.BadParameter("give only one of --stdin, --lines and --file")
     form = forms[0] if forms else _Form.ARGUMENTS
-    if form is _Form.STDIN and given:
+    if form is _Form.STDIN and bodies:
         raise typer.BadParameter("give messages either as arguments or by --stdin")
-    if form in (_Form.LINES, _Form.FILES) and not given:
+    if form in (_Form.LINES, _Form.FILES) and not bodies:
         raise typer.BadParameter(f"name the files after {form.value}")
     return form
 

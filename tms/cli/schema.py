@@ -55,13 +55,13 @@ def _read(file: Path) -> str:
 
 
 def _references(given: list[str] | None) -> list[SchemaReference]:
-    found = []
+    references = []
     for text in given or ():
         match = _REFERENCE.fullmatch(text)
         if match is None:
             stop(f"--reference {text}: give NAME=SUBJECT/VERSION, such as Address=address/1")
-        found.append(SchemaReference(match["name"], match["subject"], int(match["version"])))
-    return found
+        references.append(SchemaReference(match["name"], match["subject"], int(match["version"])))
+    return references
 
 
 def _record(version: SchemaVersion) -> dict[str, object]:
@@ -87,8 +87,8 @@ def _properties(given: list[str] | None) -> SchemaMetadata | None:
     for name, equals, value in pairs:
         if not name or not equals:
             stop(f"--property {name}{equals}{value}: give NAME=VALUE, such as owner=billing")
-    found = {name: value for name, _, value in pairs}
-    return SchemaMetadata(properties=found) if found else None
+    properties = {name: value for name, _, value in pairs}
+    return SchemaMetadata(properties=properties) if properties else None
 
 
 def _pretty(text: str) -> str:

@@ -169,9 +169,9 @@ def _check_texts(context: typer.Context) -> None:
                 raise typer.BadParameter(f"{shown} is not UTF-8", param_hint=hint)
 
 
-def _is_text(given: str) -> bool:
+def _is_text(value: str) -> bool:
     """Whether an argument of a process is UTF-8: other bytes become surrogates in a `str`."""
-    return not any("\ud800" <= char <= "\udfff" for char in given)
+    return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:

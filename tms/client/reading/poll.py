@@ -131,20 +131,20 @@ def with_options(method: Method) -> Method:
 
 
 async def blocks_of(
-    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
+    messaging: Messaging, topic_id: TopicId, reading: Reading, stops: Stops, wait_s: float = 0.0
 ) -> Blocks:
     """Yield the requested messages, decoded."""
-    async with aclosing(message_blocks(messaging, topic_id, asked, stops, wait_s)) as blocks:
+    async with aclosing(message_blocks(messaging, topic_id, reading, stops, wait_s)) as blocks:
         async for block in blocks:
             yield list(block)
 
 
 async def message_blocks(
-    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
+    messaging: Messaging, topic_id: TopicId, reading: Reading, stops: Stops, wait_s: float = 0.0
 ) -> AsyncGenerator[MessageBlock, None]:
     """Yield the requested messages in blocks; report to `stops` where the reader stops."""
-    with stops.watched(topic_id, asked.view) as stopped:
-        blocks = messaging.poll(topic_id, asked, wait_s, stopped)
+    with stops.watched(topic_id, reading.view) as stopped:
+        blocks = messaging.poll(topic_id, reading, wait_s, stopped)
         try:
             async for block in blocks:
                 yield block
