@@ -113,9 +113,9 @@ def grant(
 def revoke(target: Target, ids: IdsArgument) -> None:
     """Remove rules or tokens, each by its id."""
     rules = {rule.id for rule in _send(target, "GET", _RULES, list[RuleBody])}
-    for each in ids:
-        path = _RULES if each in rules else _TOKENS
-        _send(target, "DELETE", f"{path}/{_safe(each)}", None)
+    for rule_id in ids:
+        path = _RULES if rule_id in rules else _TOKENS
+        _send(target, "DELETE", f"{path}/{_safe(rule_id)}", None)
     target.answer(f"Revoked {', '.join(ids)}.", {"revoked": ids})
 
 

@@ -130,8 +130,8 @@ def _table(name: str) -> str:
 
 async def _print_rows(opening: Opening, selections: Iterable[Wanted]) -> None:
     async with opening as inspection:
-        for each in selections:
-            async for facts in each.rows(inspection):
+        for selection in selections:
+            async for facts in selection.rows(inspection):
                 print(json.dumps(facts))
     sys.stdout.flush()
 

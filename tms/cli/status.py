@@ -54,9 +54,9 @@ def ui(target: Target, *, opens: Open = False) -> None:
 def _lines(status: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
     if not status.findings:
         yield "No findings."
-    for each in status.findings:
-        urgent = "URGENT " if each.is_urgent else ""
-        yield printable(f"{urgent}{each.where}: {each.text} {each.advice}")
+    for finding in status.findings:
+        urgent = "URGENT " if finding.is_urgent else ""
+        yield printable(f"{urgent}{finding.where}: {finding.text} {finding.advice}")
     if status.messages_in_s is not None and status.messages_out_s is not None:
         bytes_in, bytes_out = status.bytes_in_s or 0, status.bytes_out_s or 0
         yield (

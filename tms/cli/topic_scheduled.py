@@ -49,6 +49,6 @@ def cancel(
 ) -> None:
     """Cancel scheduled messages, so that they are never published."""
     with target.connect() as client:
-        for each in scheduled:
-            client.topic(topic).cancel_scheduled(each)
+        for message in scheduled:
+            client.topic(topic).cancel_scheduled(message)
     target.answer(f"Cancelled {counted(len(scheduled), 'message')}.", {"cancelled": scheduled})

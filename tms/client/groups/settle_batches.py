@@ -57,8 +57,8 @@ class SettleBatches:
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         if not batch:  # its caller has gone
             return
-        for each in batch:
-            each.is_sent = True
+        for request in batch:
+            request.is_sent = True
         parts = [each.part for each in batch]
         settle = Settle(
             [part for part in parts if isinstance(part, Acks)],
