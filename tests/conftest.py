@@ -156,8 +156,8 @@ def _closed() -> Iterator[None]:
     """Make what a file's tests left open fail that file, and not whichever comes much later."""
     yield
     gc.collect()
-    # What lives on (caches, modules) need not be looked through again, nor what a server that ran
-    # in this process has thawed.
+    # Objects that stay (caches, modules) need not be searched again, nor those that a server in
+    # this process has thawed.
     gc.freeze()
 
 

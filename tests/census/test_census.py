@@ -1,7 +1,7 @@
 """Ended things are forgotten: as many cycles again leave hardly anything more in memory.
 
-Objects that the collector knows are counted by their type, and the bytes of all memory traced. A
-cycle's own cost in either is none; a cache that is filled to its bound stands in `BOUNDED`.
+Objects that the collector knows are counted by their type, and the bytes of all memory are traced.
+A cycle must leave none of either; caches that are filled up to a bound are in `BOUNDED`.
 """
 
 import gc

@@ -25,8 +25,8 @@ LOOKS = st.lists(
 def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
     reach, now_s = StoreReach(LEASE_S), 0.0
     failing: list[tuple[float, float]] = []
-    """Of the looks that have failed in a row, with nobody paused between: when each was sent, and
-    when it ended."""
+    """The looks that have failed in a row, without a pause in between: when each was sent, and when
+    it ended."""
     told_s: float | None = None
     """Since when another is known to reach the store."""
     answered_s = -math.inf

@@ -41,11 +41,11 @@ FATES = st.tuples(
     st.sampled_from([*[Mode.ANSWERED] * 4, Mode.REPEATED, Mode.HELD, Mode.STANDS_STILL]),
     st.integers(0, 4),
 )
-"""What becomes of the first call, or of a later one. Seldom held: then nothing more can be done
-before another leads."""
+"""The fate of the first call, or of a later one. It is seldom held, because then nothing more can
+be done before another server leads."""
 HELD = st.tuples(st.just(Mode.HELD), st.integers(0, 2))
 _LATEST = 8
-"""Of the calls in progress, these are likely to belong to the present work."""
+"""This many of the latest calls in progress probably belong to the present work."""
 NAME = "s"
 
 

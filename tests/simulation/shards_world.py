@@ -109,9 +109,9 @@ class ShardsWorld(RuleBasedStateMachine):
         is_given_back=st.booleans(),
     )
     def take_over(self, shard: int, number: int, deaf: set[int], *, is_given_back: bool) -> None:
-        """Have a server lead a shard: moved to it, or because the leader before is not heard of.
+        """Make a server lead a shard: it is moved there, or its former leader is unreachable.
 
-        Then that one finds out later (`notice`).
+        In that case the former leader finds out later (`notice`).
         """
         server, before = self.server(number), self.leader(shard)
         if before is not None:
@@ -188,9 +188,9 @@ class ShardsWorld(RuleBasedStateMachine):
         request: Callable[[ShardedServices], Coroutine[Any, Any, T]],
         fate: tuple[Mode, int] = (Mode.ANSWERED, 0),
     ) -> tuple[bool | None, T | None]:
-        """Ask a server to do something in a shard, a call of which has that fate.
+        """Send a server a request for a shard; one of its calls has that fate.
 
-        Returns whether it was done, None: nothing was sent, and the answer.
+        Return whether it was done, or None if nothing was sent, and the answer.
         """
         if self.is_cut(shard):
             self.take_over(shard, number + 1, deaf=set(), is_given_back=False)

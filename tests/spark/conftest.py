@@ -1,9 +1,9 @@
 """One Spark for all these tests, and one server; each test has a namespace of its own.
 
-What depends on the place of transactions and owners runs on a server of three shards besides
-(`ON_SHARDS`); `test_shards.py` writes and reads by Spark there. The others do not: each of their
-jobs takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and
-polls, by which they read, run on shards in `tests/api`; streams, tables and types know no shards.
+Tests that depend on the place of transactions and owners also run on a server of three shards
+(`ON_SHARDS`); `test_shards.py` writes and reads with Spark there. Others do not: each of their jobs
+takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and polls,
+by which they read, run on shards in `tests/api`; streams, tables and types do not depend on shards.
 """
 
 import itertools

@@ -74,7 +74,7 @@ def test_a_task_holds_no_more_for_a_larger_topic(
     names = [f"small-{number}" for number in range(TIMES)]
     for name in ("first", *names, "large"):
         client.topic(name).create()
-    most_held({**options, "topic": "first"}, ROWS_AT_ONCE)  # What is imported is held from here.
+    most_held({**options, "topic": "first"}, ROWS_AT_ONCE)  # after this, imports are in memory
 
     small = max(most_held({**options, "topic": name}, SMALL) for name in names)
     large = most_held({**options, "topic": "large"}, TIMES * SMALL)

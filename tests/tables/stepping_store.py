@@ -10,10 +10,10 @@ from tables.store import Row
 
 
 class SteppingStore(MemoryStore):
-    """What is deleted stays in the way until it is put again, as if nothing was ever merged.
+    """Deleted rows stay in the way until they are put again, as if nothing was ever merged.
 
-    A search continues, over all that is deleted, to the next row that is there, also behind its
-    end. Backwards it begins with the next row from its end on.
+    A search passes all deleted rows up to the next existing one, even beyond its end. Backwards, it
+    starts with the next row from its end on.
     """
 
     def __init__(self) -> None:

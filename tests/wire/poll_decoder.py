@@ -10,7 +10,7 @@ class AvroPollDecoder:
     """Cuts an Avro array of messages into blocks while it arrives.
 
     It looks at the lengths alone, so a message is decoded once, by the code that iterates over its
-    block. What is kept between two pieces is the beginning of one message at most.
+    block. Between two pieces it keeps the beginning of one message at most.
     """
 
     def __init__(self) -> None:

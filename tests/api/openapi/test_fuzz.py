@@ -1,8 +1,8 @@
 """Fuzzes a live server from its own OpenAPI document.
 
-The property: whatever is sent, the answer is one that the document tells of, in status, headers and
-body, and never an error of the server. The server manages transactions; half of the requests are
-about a topic, a subscription and a transaction that are there.
+The property: whatever is sent, the document describes the answer, in status, headers and body, and
+it is never an error of the server. The server manages transactions; half of the requests are about
+an existing topic, subscription and transaction.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Twice as many of anything cost an operation about twice the work, whoever asks, and never keep
-out others for long. In the gate work is counted in lines of Python, and so without what is done in
-C; in the long run it is processor time.
+"""Twice as many of anything cost an operation about twice the work, for any caller, and never block
+others for long. In the gate the work is counted in lines of Python, so work in C does not count; in
+the long run it is processor time.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """No secret is reported: not in logs, metrics, documents, refusals, settings, nor to other
 processes.
 
-One server in a process of its own is given a token, a password and a web token, right ones and
-wrong ones; then all that it tells is looked through.
+A server in a process of its own gets a token, a password and a web token, right ones and wrong
+ones. Then everything that it has written or answered is searched.
 """
 
 import base64

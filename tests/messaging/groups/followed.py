@@ -1,4 +1,4 @@
-"""The answers that the members of one group got, and their consequences, whatever dies meanwhile.
+"""The answers that the members of one group got, and their consequences, whatever dies.
 
 This is not an exact model: `group_machine.py` has the model of the rules.
 
@@ -61,7 +61,7 @@ class Followed:
         return messages
 
     def acked(self, ids: Iterable[bytes], answer: object) -> list[bytes]:
-        """Take note of acks and their answer, which is no `Settled` if there was none.
+        """Record acks and their answer, which is not a `Settled` if there was none.
 
         Return the ids that are acknowledged now.
         """

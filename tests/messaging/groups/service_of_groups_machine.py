@@ -1,8 +1,8 @@
 """Groups on a whole service: members that fall silent and come late, a store that dies at a write.
 
-No exact model: `group_machine.py` has that of the rules. Here it is followed who was told what.
-What was acknowledged is never given again, a commit's acks hold if and only if its message is
-there, and in the end a good worker gets all the rest, each once.
+This is not an exact model: `group_machine.py` has the model of the rules. Here all answers are
+followed. An acknowledged message is never delivered again, a commit's acks hold if and only if its
+message exists, and in the end a good worker gets all the others, each once.
 """
 
 import asyncio
