@@ -1,1 +1,1 @@
-"""Deletes rows that no reader can see any more, and inspects tables."""
+"""Deletes rows that readers can no longer see, and inspects tables."""

@@ -66,10 +66,10 @@ class CountedMessages:
 
     def extend(self, slices: Iterable[CountedSlice]) -> None:
         """Count slices after all others."""
-        for each in slices:
-            self.slices.append(each)
-            self.messages += each.messages
-            self.size += each.size
+        for part in slices:
+            self.slices.append(part)
+            self.messages += part.messages
+            self.size += part.size
 
     def drop_too_much(self) -> None:
         """Drop the oldest slices as long as the others meet the bound."""

@@ -177,8 +177,8 @@ class StoreGroupLog:
         for each, following in pairwise((*self._older, self._latest)):
             for number in range(each.number, following.number):
                 yield self._keys.log(each.token, number)
-        for each in self._older:
-            yield from self._keys.of_snapshot(each)
+        for older in self._older:
+            yield from self._keys.of_snapshot(older)
 
     def delete(self, batch: Batch) -> None:
         """Add to `batch` the deletion of all rows. Raises `StoreUnavailable` as `drop` does."""

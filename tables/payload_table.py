@@ -1,7 +1,7 @@
 """The Payload table: payloads stored before the transaction that wrote them publishes them.
 
 Rows are ordered by write pointer, then by the time and sequence of the store, so a reference in the
-Message table means one contiguous run. A rollback leaves them: nothing refers to them any more, and
+Message table means one contiguous run. A rollback leaves them: nothing refers to them, and
 TTL removes them.
 """
 

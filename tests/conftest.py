@@ -1,4 +1,4 @@
-"""Tests that lack a program or a right are skipped with its name, except where all have to run.
+"""Tests that lack a program or a right are skipped with its name, unless all have to run.
 
 CI sets SKIP_NO_TEST: there a test that did not run is one that failed.
 
@@ -28,7 +28,7 @@ __all__ = ["etcd", "hbase", "zookeeper"]
 
 SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 
-# What a shell starts in the background ignores interrupts, and so would all that tests start.
+# Programs that a shell starts in the background ignore interrupts, and so do their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -156,8 +156,8 @@ def _closed() -> Iterator[None]:
     """Make what a file's tests left open fail that file, and not whichever comes much later."""
     yield
     gc.collect()
-    # What lives on (caches, modules) need not be looked through again, nor what a server that ran
-    # in this process has thawed.
+    # Objects that stay (caches, modules) need not be searched again, nor those that a server in
+    # this process has thawed.
     gc.freeze()
 
 
@@ -170,7 +170,7 @@ def asked_for_task() -> Iterator[list[str]]:
 
 @pytest.fixture(autouse=True)
 def _asks_for_no_task_too_early(asked_for_task: list[str]) -> Iterator[None]:
-    """Have a test fail in which a request asked for its task before it had one."""
+    """Make a test fail in which a request asked for its task before it had one."""
     yield
     asked, asked_for_task[:] = [*asked_for_task], []
     assert not asked, asked[0]

@@ -37,7 +37,7 @@ IN_TURN = (
     "tests/metadata/test_commands.py",
     "tests/cdap/test_cdap_client.py",
 )
-"""What one process runs, in this order, before it takes part in the rest."""
+"""The tests that one process runs, in this order, before it takes part in the rest."""
 
 
 class InTurn(LoadScopeScheduling):  # type: ignore[misc]  # it has no types

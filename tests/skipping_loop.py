@@ -20,7 +20,7 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
 
 SKIPPING = ("asyncio", {"loop_factory": SkippingLoop})
-"""What a fixture `anyio_backend` returns for tests that run on such a loop."""
+"""The value of a fixture `anyio_backend` for tests that run on such a loop."""
 
 
 def skip(seconds: float) -> None:

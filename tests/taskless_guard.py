@@ -1,9 +1,10 @@
-"""Has a test fail in which a taskless handler asks for its task too early (`taskless`).
+"""Makes a test fail in which a taskless handler asks for its task too early (`taskless`).
 
-Otherwise it may seem to work: a request that comes behind another one begins within that one's
-task, and is given that, so that a timeout of the second would cancel the first. And a request whose
-body comes behind its head has a task from the start, as those of most clients in tests have. So all
-requests to taskless operations are held to the rule, by what they await once their body is there.
+Otherwise it may seem to work: a request that arrives after another one begins within that one's
+task, and would get it, so that a timeout of the second would cancel the first. And a request whose
+body arrives after its head has a task from the start, as those of most clients in tests do. So the
+rule is checked for all requests to taskless operations, by what they await once their body is
+complete.
 """
 
 import asyncio

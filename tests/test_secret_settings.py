@@ -1,4 +1,4 @@
-"""A secret that was put where a setting stands is told by no error."""
+"""A secret in the wrong setting is not shown by any error."""
 
 from pathlib import Path
 

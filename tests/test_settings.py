@@ -15,7 +15,7 @@ from tms.settings import DEFAULT, Settings, WrongSettings, flag_of, load, variab
 from tms.settings.server import ADVANCED
 
 HELP_LINES_MAX = 60
-"""What a screen shows."""
+"""The lines that fit on a screen."""
 
 
 @pytest.fixture(autouse=True)

@@ -62,7 +62,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 VIRTUAL = ("asyncio", {"loop_factory": VirtualLoop})
-"""What a fixture `anyio_backend` returns for tests that run on such a loop."""
+"""The value of a fixture `anyio_backend` for tests that run on such a loop."""
 
 
 class VirtualClock(Clock):

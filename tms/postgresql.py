@@ -94,7 +94,7 @@ class PostgresqlParticipant:
         self._transaction_id = tx.transaction_id
         self._has_begun, self._is_ending, self._may_be_prepared = True, False, False
         self._check_server_prepares()
-        # After a commit of the connection it does not exist any more.
+        # After a commit of the connection it no longer exists.
         connection.execute("SAVEPOINT tms")
 
     def update(self, tx: Transaction) -> None:

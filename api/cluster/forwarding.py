@@ -3,10 +3,10 @@
 The answer has the header `TMS-Forwarded-By` with the number of the server that forwarded it, and
 `TMS-Leader` with the leader's address. The errors are:
 
-- 503 `no_leader`, with nothing done: no leader is known; it accepts no connection; it did not get
-  the whole request; the request was forwarded to a server that does not lead, which does not
-  forward it again; or it refuses the seals of this server, which the client must not take for a
-  refusal of its own credentials.
+- 503 `no_leader`, with nothing done: no leader is known; the leader accepts no connection, or did
+  not get the whole request; the server that got it does not lead, so it does not forward it again;
+  or it refuses the seals of this server. The client must not take that for a refusal of its own
+  credentials.
 - 504 `outcome_unknown`: the connection to the leader breaks later, or another server becomes the
   leader before the answer.
 - Within the answer's body, the client's connection is cut.

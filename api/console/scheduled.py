@@ -14,7 +14,7 @@ async def scheduled(visit: Visit) -> Answer:
     """Show a page of messages that will be published later."""
     topic_id = visit.exchange.topic_id
     after = visit.query.get("after")
-    found = await visit.services.schedules.scheduled(topic_id, after or None, _PAGE)
+    listed = await visit.services.schedules.scheduled(topic_id, after or None, _PAGE)
     rows = [
         (
             each,
@@ -22,13 +22,13 @@ async def scheduled(visit: Visit) -> Answer:
             shown_headers(each.message, _HEADERS_CHARS),
             shown_payload(each.message, Form.TEXT, _PAYLOAD_CHARS),
         )
-        for each in found
+        for each in listed
     ]
     values = {
         "topic_id": topic_id,
         "rows": rows,
         "after": after,
-        "next": found[-1].id if len(found) == _PAGE else "",
+        "next": listed[-1].id if len(listed) == _PAGE else "",
         "may_cancel": visit.may_change_topic(Action.PUBLISH, topic_id.namespace, topic_id.name),
         "topic_place": place("namespaces", topic_id.namespace, "topics", topic_id.name),
     }

@@ -59,19 +59,25 @@ async def readers_of(
     groups: dict[str, Group] = {}
     if any(each.kind is SubscriptionKind.SHARED for each in every):
         groups = {each.name: each for each in await services.groups.groups(topic_id)}
-    for count, each in enumerate(every, 1):
+    for count, subscription in enumerate(every, 1):
         if count % _AT_ONCE == 0:
             await asyncio.sleep(0)
-        if not visit.may(Action.SUBSCRIBE, resource, each.name):
+        if not visit.may(Action.SUBSCRIBE, resource, subscription.name):
             continue
-        if each.kind is SubscriptionKind.SINGLE:
-            behind_s = _age_s(each.after, now_ms)
+        if subscription.kind is SubscriptionKind.SINGLE:
+            behind_s = _age_s(subscription.after, now_ms)
             kind = "subscription"
             readers.append(
-                TopicReader(each.name, kind, each.after, through=each.after, behind_s=behind_s)
+                TopicReader(
+                    subscription.name,
+                    kind,
+                    subscription.after,
+                    through=subscription.after,
+                    behind_s=behind_s,
+                )
             )
-        elif each.name in groups:
-            readers.append(_of_group(groups[each.name], now_ms))
+        elif subscription.name in groups:
+            readers.append(_of_group(groups[subscription.name], now_ms))
     readers.sort(key=lambda reader: (reader.position or b"", reader.name))
     ends_at = perf_counter() + _COUNTING_S_MAX
     for at, reader in enumerate(readers[:SHOWN_MAX]):

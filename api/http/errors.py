@@ -102,8 +102,8 @@ def error_body(error: TmsError, request_id: str | None = None) -> bytes:
     """Return the JSON body for `error`, with the id of its request if it is known."""
     problem = error.problem
     detail = {name: _json_of(value, name) for name, value in error.detail.items()}
-    known = msgspec.UNSET if request_id is None else request_id
-    body = ErrorBody(ProblemBody(problem.code, problem.message, detail, known))
+    request = msgspec.UNSET if request_id is None else request_id
+    body = ErrorBody(ProblemBody(problem.code, problem.message, detail, request))
     # msgspec cannot encode numbers over 64 bits or text that is not UTF-8; json can.
     return json.dumps(msgspec.to_builtins(body)).encode()
 

@@ -46,12 +46,12 @@ def values_of(query: bytes) -> Mapping[str, str]:
     return _parse(query) if query else _NONE
 
 
-def check_names(query: bytes, known: Collection[str]) -> None:
+def check_names(query: bytes, allowed: Collection[str]) -> None:
     """Raise `InvalidRequest` (unknown_query_parameter) if a name in `query` is not `known`."""
     for name in _parse(query):
-        if name not in known:
+        if name not in allowed:
             raise InvalidRequest(
-                "unknown_query_parameter", name=shortened(name, _CHARS_SHOWN), known=list(known)
+                "unknown_query_parameter", name=shortened(name, _CHARS_SHOWN), known=list(allowed)
             )
 
 

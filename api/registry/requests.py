@@ -216,11 +216,11 @@ async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown
     if not exchange.query:
         return Shown(schema.text)
     text = await text_of(exchange, registry, schema)
-    wanted = _wanted_tags(exchange)
-    if not wanted:
+    tags = _wanted_tags(exchange)
+    if not tags:
         return Shown(text)
     reader_of(exchange).check_references(registry.state, schema.references)
-    look = partial(lookup.tags_in, schema=schema, requested=wanted)
+    look = partial(lookup.tags_in, schema=schema, requested=tags)
     return Shown(text, tags_body(await asyncio.create_task(registry.answer(look))))
 
 

@@ -57,11 +57,13 @@ class SchemaHandlers(Handlers):
         await answer_text(exchange, await text_of(exchange, self._registry, schema))
 
     async def _of_id(self, exchange: Exchange) -> Version:
-        wanted, hint = schema_id(exchange), hint_of(exchange)
-        version = await self._registry.find(lambda state: lookup.version_of_id(state, wanted, hint))
+        requested, hint = schema_id(exchange), hint_of(exchange)
+        version = await self._registry.find(
+            lambda state: lookup.version_of_id(state, requested, hint)
+        )
         if exchange.admission is None:
             return version
-        uses = lookup.all_uses_of_id(self._registry.state, wanted, hint)
+        uses = lookup.all_uses_of_id(self._registry.state, requested, hint)
         return reader_of(exchange).one_of(version, uses)
 
     async def subjects_of_id(self, exchange: Exchange) -> None:
@@ -77,9 +79,9 @@ class SchemaHandlers(Handlers):
         await answer(exchange, page(exchange, bodies))
 
     async def _uses(self, exchange: Exchange) -> Sequence[Version]:
-        wanted, hint = schema_id(exchange), hint_of(exchange)
+        requested, hint = schema_id(exchange), hint_of(exchange)
         look = partial(
-            lookup.uses_of_id, schema_id=wanted, hint=hint, deleted=flag(exchange, "deleted")
+            lookup.uses_of_id, schema_id=requested, hint=hint, deleted=flag(exchange, "deleted")
         )
         uses = await self._registry.list(look)
         return reader_of(exchange).those_of(uses)
@@ -121,17 +123,17 @@ class SchemaHandlers(Handlers):
         all_found = await self._registry.list(look)
         reads = reader_of(exchange).reads
         seen = [version for version in all_found if reads(version.subject)]
-        found = page(exchange, seen)
+        versions = page(exchange, seen)
         aliases = lookup.aliases(self._registry.state) if flag(exchange, "aliases") else {}
 
         def body_of(version: Version) -> VersionBody:
             names = [each for each in aliases.get(version.subject, ()) if reads(each)]
             return msgspec.structs.replace(version_body(version), aliases=names)
 
-        if len(found) <= _AT_ONCE:
-            await answer(exchange, [body_of(version) for version in found])
+        if len(versions) <= _AT_ONCE:
+            await answer(exchange, [body_of(version) for version in versions])
         else:
-            await answer_in_parts(exchange, found, body_of, _AT_ONCE)
+            await answer_in_parts(exchange, versions, body_of, _AT_ONCE)
 
     @staticmethod
     async def types(exchange: Exchange) -> None:

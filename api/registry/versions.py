@@ -115,7 +115,7 @@ class VersionHandlers(Handlers):
             subject_of(exchange),
             contract_in_order(request.metadata, request.rule_set),
         )
-        wanted = TagsToWrite(
+        to_write = TagsToWrite(
             subject=subject,
             token=exchange.names["version"],
             change=TagChange(tags_of(request.tags_to_add), tags_of(request.tags_to_remove)),
@@ -128,7 +128,7 @@ class VersionHandlers(Handlers):
             writable(
                 exchange,
                 subject,
-                lambda known: write_tags(known, wanted),
+                lambda known: write_tags(known, to_write),
                 telling=(INCOMPATIBLE, INVALID_SCHEMA),
             )
         )

@@ -30,5 +30,5 @@ async def touch_carried(exchange: Exchange, request: CommitRequest) -> None:
     scheduled = [each.topic_id for each in request.schedule]
     published = [each.topic_id for each in request.publish]
     await exchange.touches(Action.PUBLISH, [*published, *scheduled])
-    for each in request.schedule:
-        take_publish(exchange, each.payloads)
+    for schedule in request.schedule:
+        take_publish(exchange, schedule.payloads)

@@ -288,8 +288,8 @@ async def poll(exchange: Exchange) -> None:
     await _answer(exchange, request, wait_s, answer)
 
 
-async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer) -> None:
-    await streaming(exchange, asked.topic_id, _answer_in_parts(exchange, asked, wait_s, answer))
+async def _answer(exchange: Exchange, request: _Poll, wait_s: float, answer: PollAnswer) -> None:
+    await streaming(exchange, request.topic_id, _answer_in_parts(exchange, request, wait_s, answer))
 
 
 async def streaming(exchange: Exchange, topic_id: TopicId, work: Awaitable[None]) -> None:

@@ -48,10 +48,10 @@ async def schedule(exchange: Exchange) -> None:
 async def list_scheduled(exchange: Exchange) -> None:
     """Answer with messages that wait."""
     values = values_of(exchange.query)
-    found = await exchange.context.services.schedules.scheduled(
+    scheduled = await exchange.context.services.schedules.scheduled(
         exchange.topic_id, values.get("after"), limit_of(values) or LISTED_DEFAULT
     )
-    await exchange.answer(OK, bodies.encode_waiting(found), JSON_TYPE)
+    await exchange.answer(OK, bodies.encode_waiting(scheduled), JSON_TYPE)
 
 
 async def cancel(exchange: Exchange) -> None:

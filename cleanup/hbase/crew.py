@@ -84,7 +84,7 @@ class Crew:
         return None
 
     def _put(self, worker: Worker, done: Step | InvalidRows | Ended) -> bool:
-        """Hand over a result; return False if nobody collects results any more."""
+        """Hand over a result; return False if nobody collects results."""
         while not self._closing.is_set():
             try:
                 self._done.put((worker, done), timeout=_LOOK_S)

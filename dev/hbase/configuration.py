@@ -27,7 +27,7 @@ JAVA_FLAGS = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
 )
-"""What HBase 2.6 needs of Java 17."""
+"""The options that HBase 2.6 needs on Java 17."""
 FAST_START = "-XX:TieredStopAtLevel=1"
 """For tests: faster compilation to slower code."""
 

@@ -125,7 +125,7 @@ class HBaseStore:
 
     @property
     def timeout_s(self) -> float:
-        """The time after which no call that was sent is in progress any more."""
+        """The time after which no call that was sent can still be in progress."""
         return self._gateway.timeout_s
 
     @contextmanager

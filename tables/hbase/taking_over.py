@@ -24,7 +24,7 @@ class StoreRows(FencedRows, Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """The time after which no call that was sent is in progress any more."""
+        """The time after which no call that was sent can still be in progress."""
         ...
 
     def special_rows(

@@ -17,7 +17,7 @@ once the next leader has read the topic. Plain rows (`tables.subscription_table`
 A single server writes them, unless a cluster used the store before: then it continues with the
 token of the floor.
 
-Rows that do not count any more are deleted from time to time. Big-endian. DO NOT CHANGE: stored.
+Rows that no longer count are deleted from time to time. Big-endian. DO NOT CHANGE: stored.
 """
 
 import struct

@@ -19,7 +19,7 @@ ON_SHARDS = {
     "test_transaction_admin",
     "test_transactions",
 }
-"""The suites that run on a store of three shards besides."""
+"""The suites that also run on a store of three shards."""
 
 
 @pytest.fixture

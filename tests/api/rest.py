@@ -1,6 +1,6 @@
-"""What the tests of REST share: services on the memory store, served on 127.0.0.1, and a client.
+"""Services on the memory store, served on 127.0.0.1, and a client, for the tests of REST.
 
-By default write pointers are another manager's, so that any is taken; with `own` they are the
+By default write pointers are another manager's, so that any is accepted; with `own` they are the
 server's.
 """
 

@@ -1,4 +1,4 @@
-"""What CDAP's Java client (AbstractClientMessagingService) sends, byte for byte, and needs back.
+"""The requests of CDAP's Java client (AbstractClientMessagingService), byte for byte.
 
 Each test writes the requests by hand over a socket, as that client's HttpURLConnection would.
 """

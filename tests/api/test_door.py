@@ -1,4 +1,4 @@
-"""Whoever may not do something is refused at the door, and what is refused is not done."""
+"""The door refuses callers without the right, and a refused request does nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What the tests of transactions share: requests on them."""
+"""Requests on transactions, for the tests of them."""
 
 from typing import Any
 

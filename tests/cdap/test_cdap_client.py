@@ -24,7 +24,7 @@ WITH_KEYS = [
     tms.tombstone(b"k"),
 ]
 OPENED = ("java.lang", "java.util", "java.nio", "sun.nio.ch", "java.net")
-"""What libraries of that age need of a newer JDK."""
+"""The options that libraries of that age need on a newer JDK."""
 
 
 def run(*command: str, seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""What can be made over REST and ended again: each cycle does both, and leaves nothing.
+"""Cycles of things that REST can create and end: each cycle does both, and leaves nothing behind.
 
 A cycle gets a number of its own, from which it makes the names that it uses.
 """

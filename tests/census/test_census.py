@@ -1,7 +1,7 @@
-"""What was made and ended is forgotten: twice as many cycles leave no more than half of them did.
+"""Ended things are forgotten: as many cycles again leave hardly anything more in memory.
 
-Objects that the collector knows are counted by their type, and the bytes of all memory traced. A
-cycle's own cost in either is none; a cache that is filled to its bound stands in `BOUNDED`.
+Objects that the collector knows are counted by their type, and the bytes of all memory are traced.
+A cycle must leave none of either; caches that are filled up to a bound are in `BOUNDED`.
 """
 
 import gc
@@ -44,7 +44,7 @@ BOUNDED = {
     "ReferenceType": "abc remembers each class that it was asked about, by a weak reference",
     "builtin_function_or_method": "and what it calls at the end of that class",
 }
-"""What is kept up to a bound that a test does not reach."""
+"""Objects that are kept up to a bound that a test does not reach."""
 BOUNDED_OF = {
     "evicted": {
         "TopicId": "a topic in memory keeps one more since the names of topics were emptied"

@@ -1,4 +1,4 @@
-"""What a program makes with the client and ends again is forgotten in the program's process."""
+"""Things that a program creates with the client and ends are forgotten in the program's process."""
 
 import asyncio
 import gc
@@ -125,7 +125,7 @@ BOUNDED = {
     "tuple": "the same, with their bytes",
     "SplitResult": "the last 128 addresses that urllib split",
 }
-"""What is kept up to a bound that a test does not reach."""
+"""Objects that are kept up to a bound that a test does not reach."""
 SERVER: ServerProcess
 
 
@@ -154,7 +154,7 @@ def test_twice_as_much_leaves_no_more_objects(name: str) -> None:
         for number in range(10 + N, 10 + 2 * N):
             CYCLES[name](client, number)
 
-        # What a cycle left to the client's loop ends there soon.
+        # Tasks that a cycle left to the client's loop end there soon.
         wait_until(lambda: not more_than(before), "objects are as many as before")
 
 

@@ -1,4 +1,4 @@
-"""What a leader had is forgotten when another one leads, and so is what a moved shard had."""
+"""A former leader forgets what it led, and so does a server whose shard has moved."""
 
 import gc
 from collections import Counter
@@ -27,7 +27,7 @@ KEPT = {
     "Cell": "a cell of the simulated HBase, with the messages",
     "Struct": "the last 100 formats that the struct module met",
 }
-"""What stays: all but the last because the messages do."""
+"""Objects that stay: all except the last kind because the messages do."""
 
 
 def census() -> Counter[str]:

@@ -38,11 +38,11 @@ class Bounded(RuleBasedStateMachine):
         self.clock = ManualClock(NOW_MS)
         self.bounded, self.plain = (self.make(self.loop, self.clock, self.limits) for _ in range(2))
         self.number = 0
-        """Of the last payload."""
+        """The number of the last payload."""
         self.open: dict[int, list[bytes]] = {}
         """By transaction, what readers are given of it once it is committed."""
         self.stored: dict[int, list[bytes]] = {}
-        """What is not published yet."""
+        """The messages that are not published yet."""
         for topic_id, bound in ((TOPIC, BOUND), (ELSEWHERE, BOUND)):
             for twin, properties in (
                 (self.bounded, {"ttl": TTL_S, "retention_messages": bound}),
@@ -158,7 +158,7 @@ class Bounded(RuleBasedStateMachine):
     @precondition(lambda self: not self.open)
     @rule()
     def it_is_within_its_bound(self) -> None:
-        # What is of one millisecond goes together: the clock may have been set back.
+        # Messages of one millisecond are deleted together: the clock may have been set back.
         before = self.read(self.plain, committed=False)
         last_ms = int.from_bytes(before[-1][0][:8]) if before else 0
         self.clock.set(max(last_ms, self.clock.now_ms()))

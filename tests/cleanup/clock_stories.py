@@ -1,4 +1,4 @@
-"""What a store must outlive: stories of clocks that step, each of which needs one rule."""
+"""Stories of clocks that step, each of which needs one rule of the store."""
 
 from tables.store import METADATA
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin

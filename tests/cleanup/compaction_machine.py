@@ -63,7 +63,7 @@ class Compacting(RuleBasedStateMachine):
         """The latest time by which anything has grown old."""
         self.ttl_s = 604_800
         self.expired_ms = 0
-        """What was published before has expired once; a clock set back may show it again."""
+        """Earlier messages have expired once; a clock that was set back may show them again."""
         self.compacted, self.plain = (
             self.make(self.loop, self.clock, self.limits) for _ in range(2)
         )

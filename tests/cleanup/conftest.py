@@ -1,4 +1,4 @@
-"""What the models of cleanup share."""
+"""Fixtures of the models of cleanup."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a topic's bound leaves to open transactions, in memory and on LevelDB."""
+"""A topic's bound spares the messages of open transactions, in memory and on LevelDB."""
 
 import asyncio
 import shutil

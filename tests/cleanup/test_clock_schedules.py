@@ -46,7 +46,7 @@ class Machine:
         self.true_ms += ms
 
     def starts_again(self, ms: int, wall_ms: int | None, *, boots: bool = True) -> None:
-        """After `ms` in which it was off. None: it has a battery, else its wall is at that."""
+        """Start after `ms` switched off; its wall clock went on, by a battery, or is `wall_ms`."""
         self.twin.put_mark()
         self.twin.crash()
         self.suspends(ms)

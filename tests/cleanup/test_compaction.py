@@ -1,4 +1,4 @@
-"""What goes from a compact topic, and what stays: the rules by themselves."""
+"""The rules of compaction by themselves: which messages of a compact topic are deleted."""
 
 import pytest
 from hypothesis import given

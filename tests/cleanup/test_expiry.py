@@ -1,4 +1,4 @@
-"""What a pass leaves in the tables is what the policy keeps, row by row, and the rows for keys."""
+"""A pass leaves exactly the rows that the policy keeps, and the rows that keep keys ascending."""
 
 import struct
 import tracemalloc

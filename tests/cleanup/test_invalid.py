@@ -42,7 +42,7 @@ def twin() -> Iterator[Twin]:
 
 
 def test_truncating_before_the_bound_would_show_the_dead(twin: Twin) -> None:
-    """What the order of inversion, bound and truncation is for."""
+    """The reasons for the order of inversion, bound and truncation."""
     pointer = invalid(twin, b"dead")
     assert committed(twin) == []
     twin.truncate([pointer])
@@ -59,7 +59,7 @@ def test_what_a_flush_wrote_that_came_to_light_late_is_not_passed_over(
 
     def refuse(batch: object) -> None:
         if any(table == "bound" for table, _, _ in batch.writes):  # type: ignore[attr-defined]
-            raise StoreUnavailable(reason="opened anew")
+            raise StoreUnavailable(reason="opened again")
         write(batch)  # type: ignore[arg-type]
 
     monkeypatch.setattr(twin.store, "write", refuse)
@@ -89,7 +89,7 @@ def test_a_clock_set_elsewhere_hides_nothing_from_the_process_that_wrote_it(
 
 
 def test_an_abort_after_a_restart_shows_nothing_of_an_invalid_transaction(twin: Twin) -> None:
-    """What it published before is not known any more, so it stays invalid."""
+    """Its earlier publications are no longer known, so it stays invalid."""
     pointer = invalid(twin, b"dead")
     twin.reopen(crashes=False)
     twin.await_(twin.transactions.abort(pointer))

@@ -1,7 +1,7 @@
-"""What an invalid transaction costs in memory once cleanup has inverted what it published.
+"""The memory of an invalid transaction once cleanup has inverted its entries.
 
-It stays on the invalid list for a day: so a program whose transactions time out, ten a second, has
-a million of them there.
+It stays on the invalid list for a day. So a program whose transactions time out, ten per second,
+has a million of them there.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
 
 
 def rounds(twin: Twin, count: int) -> None:
-    """Make a thousand time out in a topic, delete it, and clean up, so many times."""
+    """Time out a thousand transactions in a topic, delete it, and clean up, this many times."""
     messaging = twin.services.messaging
     for number in range(count):
         topic_id = TopicId("ns", f"t{number % 10}")

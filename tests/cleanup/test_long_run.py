@@ -53,7 +53,7 @@ BYTES = 300
 
 @dataclass
 class Ledger:
-    """What was acknowledged of one generation of a topic: its begin and end, by payload."""
+    """The acknowledged messages of one generation of a topic: its begin and end, by payload."""
 
     plain: dict[bytes, tuple[float, float]] = field(default_factory=dict)
     committed: dict[bytes, tuple[float, float]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Run:
         acts = [self.publish] * 400 + [self.transact] * 300 + [self.check] * 50 + [self.recreate]
         while time.monotonic() < until:
             topic_id = self.chance.choice(TOPICS)
-            # What is published to a topic while it is deleted is nobody's to tell.
+            # The fate of messages that are published while their topic is deleted is open.
             async with self.locks[topic_id]:
                 await self.chance.choice(acts)(services, topic_id)
 

@@ -1,4 +1,4 @@
-"""What becomes of a row, cell by cell of the design document's matrix."""
+"""The fate of a row, cell by cell of the design document's matrix."""
 
 import pytest
 from hypothesis import given

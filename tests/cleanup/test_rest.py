@@ -78,7 +78,7 @@ async def test_bounds_of_a_topic(rest: Rest) -> None:
 
 async def test_how_long_a_transaction_holds_a_bound(rest: Rest) -> None:
     if isinstance(rest.services.transactions, TransactionsOfOthers):
-        return  # there is none that could be told
+        return  # there is none to report
     await rest.create(retention_messages=2)
     started = (await rest.http.post("/v1/transactions", json={})).json()
     stored = {"messages": ["a"], "transactionWritePointer": started["transaction_id"]}
@@ -96,7 +96,7 @@ async def test_how_long_a_transaction_holds_a_bound(rest: Rest) -> None:
 
 
 async def test_a_bound_where_transactions_are_managed_elsewhere(rest: Rest) -> None:
-    """What is stored may be committed for as long as a transaction may live, and a grace."""
+    """Stored messages may be committed for the lifetime of a transaction, plus a grace."""
     if not isinstance(rest.services.transactions, TransactionsOfOthers):
         return
     await rest.create(retention_messages=2)

@@ -65,7 +65,7 @@ def test_the_oldest_go(twin: Twin, bound: dict[str, int]) -> None:
 
 
 def test_never_more_goes_than_was_asked(twin: Twin) -> None:
-    """What was written in one millisecond goes together."""
+    """Messages of one millisecond are deleted together."""
     create(twin, retention_messages=3)
     publish(twin, b"0", b"1")
     publish(twin, b"2", b"3", b"4", b"5")

@@ -22,7 +22,7 @@ NOW_MS = 1_800_000_000_000
 ROUNDS = 20
 ROWS = 30_000
 PAYLOAD_BYTES = 200
-"""Of random bytes, which LevelDB cannot compress."""
+"""The size of payloads of random bytes, which LevelDB cannot compress."""
 
 
 def bytes_in(folder: Path) -> int:

@@ -27,12 +27,12 @@ from tms.settings import Settings
 
 LONG_S = WAIT_S_MAX
 _STEPS = 3
-"""Of a pass under a clock that the test sets."""
+"""The steps of a pass under a clock that the test sets."""
 TOPIC = TopicId("ns", "t")
 
 
 class Scripted(Cleaner):
-    """Passes that do as they are told."""
+    """Scripted passes."""
 
     def __init__(self) -> None:
         self.passes = 0

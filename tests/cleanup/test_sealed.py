@@ -1,4 +1,4 @@
-"""What is sealed, as those see it who look into the tables, or copy them."""
+"""Sealed rows, as inspection and copies see them."""
 
 import pytest
 

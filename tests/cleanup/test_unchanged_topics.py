@@ -109,7 +109,7 @@ def test_topics_are_counted_when_the_first_pass_meets_them() -> None:
 
 
 def test_a_topic_deleted_during_a_long_pass_is_not_old_when_the_pass_comes_to_it() -> None:
-    """What was under way as it was deleted may yet come."""
+    """Requests in progress when it was deleted may still arrive."""
     store, clock = MemoryStore(), ManualClock(NOW_MS)
     metadata = StoreMetadataTable(store)
     for number in range(_ROWS):

@@ -122,7 +122,7 @@ class Twin:
         return sum(step.dropped + step.inverted for _, step in taken)
 
     def go_on_cleaning(self, steps: int) -> None:
-        """Do so many steps of the pass that is under way, or of a new one."""
+        """Do this number of steps of the running pass, or of a new one."""
         self.passing = self.passing or self.passed()
         if sum(1 for _ in islice(self.passing, steps)) < steps:
             self.passing = None
@@ -155,7 +155,7 @@ class Twin:
     async def rolled_back(self, topic_id: TopicId, published: RollbackRange) -> None:
         await self.services.messaging.rollback(topic_id, published)
 
-    # What cleanup asks (`cleanup.loop_calls.ServiceCalls`, `TopicCalls`).
+    # The calls of cleanup (`cleanup.loop_calls.ServiceCalls`, `TopicCalls`).
 
     def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         return self.await_(self.services.messaging.cleaned.written(topic))

@@ -25,7 +25,7 @@ PICK = st.integers(0, 1_000)
 FORGOTTEN = ("transaction_unknown", "transaction_expired")
 
 
-"""An invalid transaction that was taken off the list is not known any more, or told to be old."""
+"""An invalid transaction that was removed from the list is unknown, or counts as old."""
 
 
 class Twins(RuleBasedStateMachine):

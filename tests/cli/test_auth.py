@@ -1,4 +1,4 @@
-"""`tms auth` and what commands say who asks by."""
+"""`tms auth`, and the credentials of commands."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def names_in(folder: Path) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What `tms auth init` writes."""
+    """The files that `tms auth init` writes."""
     folder = tmp_path / "own"
     code, _, err = run_command(
         "auth", "init", str(folder), "--host", "tms.example", "--host", "::2"

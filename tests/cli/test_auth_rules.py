@@ -25,7 +25,7 @@ PASSWORD = "correct-horse-battery"
 
 
 def more(folder: Path) -> list[str]:
-    """Return what the server is told besides what `init` has written."""
+    """Return the rules that the server gets in addition to those of `init`."""
     return [
         *("--auth-passwords", str(folder / "passwords"), "--auth-jwks", str(folder / "keys.json")),
         *("--auth-issuer", "issuer", "--auth-audience", "tms"),

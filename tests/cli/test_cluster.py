@@ -1,4 +1,4 @@
-"""`tms cluster`: what is shown of a server alone, and of a cluster as a server tells it."""
+"""`tms cluster`: its output for a standalone server, and for a cluster."""
 
 import json
 

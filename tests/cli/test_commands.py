@@ -1,4 +1,4 @@
-"""What each command of the client does and prints."""
+"""The effects and the output of the client's commands."""
 
 import base64
 import json

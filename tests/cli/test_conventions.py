@@ -1,4 +1,4 @@
-"""What people try first with any command line: `--version`, `-h`, `python -m`."""
+"""Conventions of any command line: `--version`, `-h`, `python -m`."""
 
 import subprocess
 import sys

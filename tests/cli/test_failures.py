@@ -1,4 +1,4 @@
-"""What a command says when it cannot do what it was asked: a line, and an exit code."""
+"""A command that fails prints one line, and has a fitting exit code."""
 
 from pathlib import Path
 

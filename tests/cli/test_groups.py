@@ -1,4 +1,4 @@
-"""What the commands of groups do and print."""
+"""The effects and the output of the commands for groups."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the commands of scheduled messages do and print."""
+"""The effects and the output of the commands for scheduled messages."""
 
 import json
 

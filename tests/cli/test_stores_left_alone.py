@@ -63,7 +63,7 @@ class Filled(NamedTuple):
 
     folder: Path
     words: dict[str, str]
-    """What stands in the table for what is known only now."""
+    """Placeholders in the table, for values that are known only later."""
 
     @property
     def url(self) -> str:

@@ -1,4 +1,4 @@
-"""What the commands of transactions and subscriptions do and print."""
+"""The effects and the output of the commands for transactions and subscriptions."""
 
 import json
 import os

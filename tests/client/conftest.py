@@ -1,9 +1,10 @@
 """The real service three ways: in this process in memory and on LevelDB, and a server over REST.
 
-What depends on the place of topics and transactions runs on a server of three shards besides
-(`ON_SHARDS`). The others do not: readers that wait at a transaction, and programs that end, are
-about time and processes; values, frames, names in bodies and event loops know no shards; cancelled
-calls, lost answers, proxies and followers over a restart have servers and stores of their own.
+Tests that depend on the place of topics and transactions also run on a server of three shards
+(`ON_SHARDS`). Others do not: readers that wait at a transaction, and programs that end, are about
+time and processes; values, frames, names in bodies and event loops have nothing to do with shards;
+cancelled calls, lost answers, proxies and followers over a restart have their own servers and
+stores.
 """
 
 import itertools

@@ -37,7 +37,7 @@ def refusal(status: int, code: str, retry_after: str = "") -> bytes:
 
 
 class Request(NamedTuple):
-    """What a client sent."""
+    """A request of a client."""
 
     line: str
     body: bytes
@@ -46,9 +46,9 @@ class Request(NamedTuple):
 class FaultyServer:
     """Answers one connection after another from a list, and keeps their requests.
 
-    An empty answer closes the connection; None keeps it open without answering. With no answer
-    left it listens no more, so that further connections are refused. Asked how it is, in between,
-    it says that it is well, unless it is no TMS (`is_tms`): then that is a request as any other.
+    An empty answer closes the connection; None keeps it open without answering. After the last
+    answer it stops listening, so that further connections are refused. It always answers health
+    checks, unless it is not TMS (`is_tms`): then these are requests like any other.
     """
 
     def __init__(self, *answers: bytes | None, port: int = 0, is_tms: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""A participant that notes what it is asked, and fails where it is told to."""
+"""A participant that records its calls, and fails on request."""
 
 from collections.abc import Collection
 

@@ -102,7 +102,7 @@ def open_transaction() -> None:
 
 
 def at_exit() -> None:
-    """What is registered after tms was imported may use clients; no thread can be started then."""
+    """Functions registered after the import of tms may use clients; no thread can start then."""
 
     def last() -> None:
         for client in CLIENTS:

@@ -1,4 +1,4 @@
-"""What the tests of groups share: a group of a topic, and a few of its messages."""
+"""A group of a topic and a few of its messages, for the tests of groups."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ def group(topic: tms.Topic) -> tms.TopicGroup:
 
 
 def taken(group: tms.TopicGroup, count: int) -> Iterator[tms.GroupMessage]:
-    """Give so many messages, then end the loop."""
+    """Take this number of messages, then end the loop."""
     loop = group.take(lease_s=5)
     for _ in range(count):
         yield next(loop)

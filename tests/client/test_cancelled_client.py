@@ -37,7 +37,7 @@ async def check_closed(url: str) -> None:
 
 
 class Paused:
-    """A method of the store that waits in its thread until it is told to continue."""
+    """A method of the store that waits in its thread until it may continue."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self.begun, self.may_go_on = threading.Event(), threading.Event()

@@ -19,7 +19,7 @@ AWAY = tms.ServerUnreachable(reason="gone")
 
 
 class Answers:
-    """A transaction manager that gives answers from a list; a status is what `info` tells."""
+    """A transaction manager that answers from a list; `info` returns the status."""
 
     def __init__(self, *answers: TransactionStatus | BaseException | None) -> None:
         self._answers = list(answers)

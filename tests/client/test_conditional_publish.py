@@ -13,7 +13,7 @@ def payloads(topic: tms.Topic) -> list[bytes]:
 
 
 def refused(topic: tms.Topic, if_last: tms.Message | bytes | str) -> str | None:
-    """Return the last id that the refusal tells."""
+    """Return the last id that the refusal names."""
     before = payloads(topic)
     with pytest.raises(tms.TopicMoved) as caught:
         topic.publish([b"not", b"these"], if_last=if_last)

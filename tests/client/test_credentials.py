@@ -1,4 +1,4 @@
-"""What a client says who it is by, where it may go, and that it is shown nowhere."""
+"""The credentials of a client: their sources, where they may go, and that nothing shows them."""
 
 import asyncio
 import base64

@@ -176,7 +176,7 @@ async def test_it_is_the_tasks_own(server: ServerProcess, namespace: str) -> Non
 
 @pytest.mark.anyio
 async def test_acks_of_others_do_not_share_it(server: ServerProcess, namespace: str) -> None:
-    """They go in one request, which whoever comes first begins."""
+    """They share one request, which the first caller starts."""
     async with tms.aio.connect(server.url, namespace) as client:
         topic = client.topic("t")
         await topic.create()

@@ -1,4 +1,4 @@
-"""The server of faults ends with its test, and gives its answers to those who ask for them."""
+"""The faulty server ends with its test, and serves its answers in order."""
 
 import socket
 

@@ -22,7 +22,7 @@ TAKEN, USAGE = "taken", "usage"
 
 
 class Given(NamedTuple):
-    """A message as somebody means it. Headers are pairs, so one may stand twice."""
+    """A message as its sender means it. Headers are pairs, so a name may be repeated."""
 
     payload: str | None
     key: str | None = None
@@ -176,7 +176,7 @@ FORMS: dict[str, tuple[Form, dict[str, str]]] = {
 }
 """Each with its own words for what is refused."""
 WITH_MAPPINGS = ("Python", "Python, stored")
-"""Whose headers cannot stand twice."""
+"""Forms whose headers cannot repeat a name."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What people write before they have read the documentation works, or says what to write."""
+"""Calls that people guess before they read the documentation work, or say what to write."""
 
 import asyncio
 from collections.abc import Iterator

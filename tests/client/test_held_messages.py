@@ -1,4 +1,4 @@
-"""What a member holds, by a server that answers as it is told."""
+"""The messages that a member holds, against a scripted server."""
 
 from collections.abc import Awaitable, Callable
 

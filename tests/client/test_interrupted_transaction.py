@@ -31,7 +31,7 @@ def interrupted(begun: threading.Event, sent: threading.Event | None = None) -> 
 
 
 class Slow(Noting):
-    """Takes long at one verb, and tells when it is there."""
+    """Takes long at one verb, and reports when it has arrived there."""
 
     def __init__(self, verb: str) -> None:
         super().__init__("slow")

@@ -1,4 +1,4 @@
-"""What `poll`, `follow` and `take` give ends in order, however a program leaves it.
+"""`poll`, `follow` and `take` end in order, however a program leaves their iterators.
 
 The generators behind it would not: at the end of its loop asyncio closes them all at once, and they
 fail with "asynchronous generator is already running".
@@ -28,7 +28,7 @@ Scene = Callable[[tms.aio.AsyncClient, Endless], Awaitable[object]]
 
 @pytest.fixture
 def _nothing_is_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """What asyncio logs, and what the collector warns of, fails the test."""
+    """Errors that asyncio logs, or that the collector warns of, fail the test."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield

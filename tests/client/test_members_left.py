@@ -1,4 +1,4 @@
-"""What becomes of a member's messages when its task is cancelled, or its client is closed."""
+"""The messages of a member whose task is cancelled, or whose client is closed."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
-"""A program that does not close its clients ends by itself, and nothing accepted is lost unsaid.
+"""A program that does not close its clients ends by itself, and no accepted call is lost silently.
 
-Its children have clients of their own, or are told that they have none. Each test is a process (or
-several) with a limit of time; `programs.py` has what they run.
+Its children have clients of their own, or get an error that says so. Each test is a process (or
+several) with a time limit; `programs.py` has the programs.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""What is repeated after a failure, and what is left to the caller.
+"""The calls that are repeated after a failure, and those that are left to the caller.
 
 The server here breaks connections at chosen points; `requests` shows how often a call was sent.
 """

@@ -61,7 +61,7 @@ class Hangs(Exception):
 
 
 def interrupted(call: Callable[[], Any], handler: Callable[[], Any], point: int) -> bool:
-    """Run `call` with `handler` at its line number `point`; return whether it had so many."""
+    """Run `call` with `handler` at its line number `point`; return whether that was reached."""
     lines = 0
     was_there = False
 
@@ -190,7 +190,7 @@ def test_the_end_of_a_half_read_iterator_waits_for_nothing(is_first: bool) -> No
 
 
 class Circle:
-    """What holds itself, and so is only freed by the collector."""
+    """Refers to itself, so only the collector frees it."""
 
     def __init__(self, held: object) -> None:
         self.me, self.held = self, held

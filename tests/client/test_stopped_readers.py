@@ -1,4 +1,4 @@
-"""A reader that pauses at a transaction in progress: the log tells at which, and whose."""
+"""A reader that waits at a transaction in progress logs which one, and whose it is."""
 
 import asyncio
 import logging

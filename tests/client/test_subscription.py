@@ -1,4 +1,4 @@
-"""Named positions: moved by those who know where they stand, at once or with a commit."""
+"""Named positions: moved by consumers that know the present one, at once or with a commit."""
 
 import pytest
 
@@ -82,7 +82,7 @@ def test_a_position_moves_with_the_commit(
     with client.transaction() as tx:
         first, second = billing.poll(2, tx=tx)
         billing.advance(first, tx)
-        # What comes is behind the move, also before it is made.
+        # New messages are after the moved position, even before it is moved.
         assert payloads(billing, tx=tx) == [b"two", b"three"]
         billing.advance(second, tx)
         assert topic.subscription("billing").position() == created
@@ -113,7 +113,7 @@ def test_a_position_stays_where_the_transaction_fails(
 def test_what_another_consumer_took_is_rolled_back_and_run_again(
     client: tms.Client, topic: tms.Topic, billing: tms.Subscription
 ) -> None:
-    """Consume, publish and move: each message once, whoever else is at it."""
+    """Consume, publish and move: each message once, even with concurrent consumers."""
     done = client.topic("done")
     done.create()
     runs = 0

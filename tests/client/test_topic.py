@@ -1,4 +1,4 @@
-"""What a topic does, the same over every transport."""
+"""Topics behave the same over every transport."""
 
 import time
 from collections.abc import Iterable, Iterator

@@ -93,7 +93,7 @@ def test_participants_are_called_in_tephras_order(client: tms.Client) -> None:
 
 
 def test_messages_persist_last(client: tms.Client, topic: tms.Topic) -> None:
-    """What others may refuse is asked first: messages cannot be taken back so cheaply."""
+    """Steps that others may refuse come first: taking messages back costs more."""
     seen: list[int] = []
 
     class Looking(Noting):

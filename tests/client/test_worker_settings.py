@@ -1,4 +1,4 @@
-"""What a worker is made with: refused when it is made, and what its transactions last."""
+"""The settings of a worker: wrong ones are refused when it is made."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is at the address is no TMS: that is told within five seconds, as what it is."""
+"""A server that is not TMS is reported as such within five seconds."""
 
 import socket
 from collections.abc import Callable
@@ -42,7 +42,7 @@ CALLS: dict[str, Call] = {
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have silence told sooner than in the seconds after which it is reported."""
+    """Report silence sooner than after the usual number of seconds."""
     assert first_contact.PATIENCE_S + first_contact.HEALTH_S < TOLD_S_MAX
     monkeypatch.setattr(first_contact, "PATIENCE_S", 0.3)
     monkeypatch.setattr(first_contact, "HEALTH_S", 1.0)

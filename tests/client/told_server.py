@@ -1,4 +1,4 @@
-"""A member of a group, in virtual time, and a server that answers it as it is told."""
+"""A member of a group, in virtual time, and a scripted server."""
 
 import asyncio
 from collections import deque
@@ -38,7 +38,7 @@ def taken(delivery: int, *numbers: int, key: bytes | None = None, lease_s: float
 
 
 class Server:
-    """Groups of a server: gives the takes it was told, and remembers what is settled."""
+    """A scripted server of groups: returns the given takes, and remembers what is settled."""
 
     def __init__(self, *takes: Taken) -> None:
         self.takes = deque(takes)

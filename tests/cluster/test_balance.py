@@ -1,4 +1,4 @@
-"""Who leads which shard: each has a leader, evenly, and nothing moves without need."""
+"""The balance of shards: each has a leader, evenly, and none moves without need."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What the holder of a lease may do by its clock, and what the others wait for by theirs."""
+"""How long a lease's holder may act by its clock, and how long the others wait by theirs."""
 
 from dataclasses import replace
 

@@ -93,7 +93,7 @@ async def lease_record(world: World) -> LeaseRecord:
 async def test_who_takes_over_continues_from_the_time_of_the_leader(
     world: World, *, stops: bool
 ) -> None:
-    """His wall is ahead, which is a step as of a running server: it is in doubt, and told."""
+    """The wall clock is ahead, like a step of a running server: it is in doubt, and reported."""
     first = await world.server()
     await until(lambda: first.is_open)
     second = await world.server(ahead_ms=2 * HOUR_MS)

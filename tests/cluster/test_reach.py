@@ -1,4 +1,4 @@
-"""Who may claim a lease, and who must give it up, by which of a server's looks were answered."""
+"""Servers claim leases, and give them up, by whether they reach the store."""
 
 import math
 
@@ -15,7 +15,7 @@ LOOKS = st.lists(
         st.booleans(),  # whether it was answered
         st.sampled_from([0.01, EVERY_S]),  # how long it took
         st.one_of(st.just(0.0), st.just(0.0), st.floats(0, 100)),  # for how long nobody ran then
-        st.booleans(),  # whether another tells then that it reaches the store
+        st.booleans(),  # whether another server then reports that it reaches the store
     ),
     max_size=30,
 )
@@ -25,8 +25,8 @@ LOOKS = st.lists(
 def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
     reach, now_s = StoreReach(LEASE_S), 0.0
     failing: list[tuple[float, float]] = []
-    """Of the looks that have failed in a row, with nobody paused between: when each was sent, and
-    when it ended."""
+    """The looks that have failed in a row, without a pause in between: when each was sent, and when
+    it ended."""
     told_s: float | None = None
     """Since when another is known to reach the store."""
     answered_s = -math.inf
@@ -49,7 +49,7 @@ def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
         elif told_s is None:
             told_s = now_s
         if gives_up:
-            # For the time of a lease no look was answered, and one failed after the other told.
+            # For the time of a lease no look was answered; the failures were reported one by one.
             assert failing
             assert now_s - failing[0][0] >= LEASE_S
             assert told_s is not None
@@ -95,7 +95,7 @@ def test_a_store_that_is_back_for_others_first_costs_no_leader_its_place() -> No
 
 
 def test_a_look_that_was_sent_at_the_very_moment_says_nothing_of_what_was_heard() -> None:
-    """Both are told in whole milliseconds, and a gateway that is gone refuses at once."""
+    """Both times are whole milliseconds, and a gateway that is gone refuses at once."""
     reach = StoreReach(LEASE_S)
     for sent_s in range(0, 14, 2):
         reach.failed(sent_s, sent_s)

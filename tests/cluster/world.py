@@ -100,7 +100,7 @@ class Server:
         self.reaches = True
         """Whether it reaches the store."""
         self.wait_for: threading.Event | None = None
-        """What its looks at the store wait for."""
+        """The event for which its looks at the store wait."""
         self.known_token = 0
         """The latest that the store has seen."""
         self.wall, self.time = wall, TrustedClock(wall)

@@ -1,4 +1,4 @@
-"""What a topic's bound leaves to open transactions, on any store; a module that runs it has `twin`.
+"""A topic's bound spares the messages of open transactions, on any store; subclasses give `twin`.
 
 Its passes are made by hand, so that anything can happen between two steps of one.
 """
@@ -272,7 +272,7 @@ def test_a_reference_that_could_not_be_read_is_counted_by_the_next_pass(
 
 
 def test_a_trim_by_hand_takes_what_a_transaction_has_written(twin: Twin) -> None:
-    """Whoever names a time means it."""
+    """A time in the request is meant."""
     create(twin)
     store(twin, named("a", 2), pointer := started(twin))
     publish(twin, named("plain", 3))
@@ -295,5 +295,5 @@ def test_bytes_are_those_of_payloads_keys_and_headers(twin: Twin) -> None:
     twin.await_(twin.services.messaging.store(TOPIC, framed, pointer))
     commit(twin, pointer, pointer)
     twin.clean()
-    # What was stored is given last, and was written last: 14 + 2 * 20 are not enough.
+    # Stored messages come last, and were written last: 14 + 2 * 20 are not enough.
     assert read(twin) == [b"sixsix", *[b"four", b"sixsix"] * 2, b"four"]

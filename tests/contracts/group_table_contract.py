@@ -1,4 +1,4 @@
-"""What the Group table does on every Store. A subclass gives the fixture `tables`."""
+"""The contract of the Group table on every Store. A subclass gives the fixture `tables`."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What every MetadataStore tells its observers, as part of the contract beside this file."""
+"""The notifications of every MetadataStore, a part of the contract beside this file."""
 
 from collections.abc import Awaitable, Callable
 
@@ -21,7 +21,7 @@ def of_values(told: list[Notification]) -> list[Notification]:
 
 class NotificationsContract:
     tells_of_children_exactly = True
-    """False where an ancestor may be told that its children changed though they did not."""
+    """False if an ancestor may be notified of changed children although none changed."""
 
     def is_told(self, told: list[Notification], wanted: list[Notification]) -> bool:
         if self.tells_of_children_exactly:

@@ -1,4 +1,4 @@
-"""What every MetadataStore does (`tms/metadata/interface.py`). A subclass gives `sessions`.
+"""The contract of every MetadataStore (`tms/metadata/interface.py`). A subclass gives `sessions`.
 
 `sessions` makes sessions with one store that is empty at the start, as many as are asked for.
 """

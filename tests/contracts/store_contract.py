@@ -1,4 +1,4 @@
-"""What every Store does (`tables/store.py`). A subclass gives the fixture `store`."""
+"""The contract of every Store (`tables/store.py`). A subclass gives the fixture `store`."""
 
 import threading
 from collections.abc import Iterator

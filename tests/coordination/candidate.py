@@ -8,7 +8,7 @@ PATH = "/leader"
 
 
 class Candidate(Member):
-    """A member of the election, with the states it was told."""
+    """A candidate of the election, with the states that it was notified of."""
 
     def __init__(self, host: MetadataHost) -> None:
         super().__init__(host)

@@ -1,7 +1,7 @@
 """A process that leads and writes under its token, for as long as it lives: URL NAME.
 
-It does not ask whether it still holds the lock: what it writes to is to refuse it. A line tells of
-each token it writes under, and of each refusal.
+It does not check whether it still holds the lock: its target must refuse it. It prints a line for
+each token that it writes under, and for each refusal.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ LOCK, GUARDED = "/lock", "/guarded"
 
 @dataclass
 class Guarded:
-    """What the lock guards: who wrote last, under which token, and who did before."""
+    """The thing that the lock guards: its last writer with the token, and the one before."""
 
     token: int
     writes: int

@@ -153,7 +153,7 @@ async def test_an_answer_that_is_overtaken_by_the_loss_of_the_session_makes_no_l
     electing = asyncio.ensure_future(one.election.elect(b"one"))
     await turns()
     host.disconnect(one.store)
-    one.store.happen(SessionEvent.SESSION_LOST)  # as the client tells it, before the server
+    one.store.happen(SessionEvent.SESSION_LOST)  # as the client reports it, before the server does
     await passes(0.05)
     assert one.election.token is None
     host.reconnect(one.store)

@@ -118,7 +118,7 @@ async def test_an_update_of_a_lost_lock_says_so(
     lock = await one.service.acquire_lock(PATH, b"one")
     await host.expire(one.store)
     await two.service.acquire_lock(PATH, b"two")
-    one.store._is_connected = True  # and nothing was told yet
+    one.store._is_connected = True  # and nothing was reported yet
     with pytest.raises(LockBusy):
         await lock.update(b"other")
 

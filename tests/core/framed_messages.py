@@ -56,6 +56,6 @@ SMALL = st.builds(
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """Return what Avro of version 2 has of a message besides its id."""
+    """Return the fields of a message in Avro of version 2, without its id."""
     payload = None if message.is_tombstone else message.payload
     return {"key": message.key, "headers": dict(message.headers), "payload": payload}

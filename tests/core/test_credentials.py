@@ -1,4 +1,4 @@
-"""What is shown of a URL has no password, however it was written, and is else as it was."""
+"""A URL is shown without its password, however it was written, and otherwise unchanged."""
 
 import pytest
 from hypothesis import given

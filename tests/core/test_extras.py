@@ -1,4 +1,4 @@
-"""Whoever lacks an extra is told a command that works from where this project was installed."""
+"""An error for a missing extra has a command that works for the present installation."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""What a publish answers: the ids of its messages, and what rolls it back."""
+"""The answer to a publish: the ids of its messages, and its rollback range."""
 
 from hypothesis import given
 from hypothesis import strategies as st

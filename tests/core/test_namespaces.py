@@ -1,4 +1,4 @@
-"""What settings a namespace may have, and what holds then."""
+"""The settings that a namespace may have, and the rules that follow."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A supervised task continues whatever its work raises, and it is told which tasks fail."""
+"""A supervised task continues after any error, and the failing tasks are reported."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ def anyio_backend() -> object:
 
 
 class Work:
-    """Fails some times, and then continues until it is told to end."""
+    """Fails some times, and then works until it is cancelled."""
 
     def __init__(self, *faults: BaseException) -> None:
         self.faults = list(faults)

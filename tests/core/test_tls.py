@@ -1,4 +1,4 @@
-"""What is said of certificates and keys that cannot be used."""
+"""Errors for certificates and keys that cannot be used."""
 
 import ssl
 import subprocess

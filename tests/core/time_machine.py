@@ -20,7 +20,7 @@ PASSES = (200, 10 * S, 59 * MINUTE, 61 * MINUTE)
 
 
 class Spec:
-    """What a clock should say: the wall's offset to true time, and what of it is believed."""
+    """A model of a clock: the wall's offset to true time, and how much of it is believed."""
 
     def __init__(self) -> None:
         self.wall = self.trusted = 0
@@ -145,7 +145,7 @@ class TimeMachine(RuleBasedStateMachine):
         self.clock = TrustedClock(self.source)
 
     def _has_started(self, trusted: int, *, believes_ahead: bool = True) -> None:
-        """Take note that it continues from a time; a wall behind is not believed in any case."""
+        """Record that it continues from a time; a wall clock behind it is never believed."""
         self.spec.stepped_at = None
         self.spec.unset_until = 0
         ahead_ms = self.source.now_ms() - trusted

@@ -102,6 +102,6 @@ class Newcomer:
 
 
 def is_as_told(told: str, printed: str) -> bool:
-    """Whether `printed` is what a page tells, where `…` stands for anything within a line."""
+    """Whether `printed` is the output on a page, where `…` is any text within a line."""
     pattern = ".*".join(re.escape(part) for part in told.strip().split("…"))
     return re.fullmatch(pattern, printed.strip()) is not None

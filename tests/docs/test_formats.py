@@ -52,7 +52,7 @@ def metadata_value(of: topic.TopicMetadata) -> str:
 
 
 def leveldb_key(table: str, key: bytes) -> bytes:
-    """Return the key that a row of a table has in LevelDB, as the page tells it."""
+    """Return the key of a row of a table in LevelDB, as the page describes it."""
     prefixes = dict(zip(ALL_TABLES, (b"z", b"p", b"t", b"s", b"x", b"b", b"g"), strict=True))
     return prefixes[table] + key
 

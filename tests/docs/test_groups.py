@@ -54,7 +54,7 @@ ORDERS = [b"order %d" % number for number in range(10)]
 
 
 class Place:
-    """What the page's programs stand in: what the first one makes, and what it prints."""
+    """The context of the page's programs: the group that the first one makes, and its output."""
 
     def __init__(self, url: str, database: str = "") -> None:
         self._here = threading.local()

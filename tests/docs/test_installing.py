@@ -1,4 +1,4 @@
-"""What pages, programs and errors say about installing works in a clone, or with a wheel.
+"""The instructions for installing in pages, programs and errors work in a clone, or with a wheel.
 
 No package registry has this project, so `pip install tms-messaging` finds nothing, or another's.
 """
@@ -25,7 +25,7 @@ FROM_HERE = re.compile(r"-e |'\.\[|'FILE\.whl\[|'\$wheel\[|'pyspark>=")
 
 
 def told(pattern: str) -> list[tuple[Path, str]]:
-    """Return what of all that is told matches, with the file that has it."""
+    """Return all matches in the texts, each with its file."""
     return [
         (path, found)
         for path in TOLD

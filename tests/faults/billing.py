@@ -2,7 +2,7 @@
 
     python -m tests.faults.billing URL NAMESPACE DATABASE
 
-It rejects some orders, does some of its work in vain, and works until it is killed or told to stop.
+It rejects some orders, does some of its work in vain, and works until it is killed or stopped.
 At SIGUSR1 the process pauses as soon as it has prepared a row and is about to commit.
 """
 

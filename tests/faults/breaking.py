@@ -12,7 +12,7 @@ from tms.registry.log.schema_log import WayToLog
 
 
 class Breaking:
-    """Stands before a part; the next call of a method of it raises."""
+    """Wraps a part; the next call of one of its methods raises."""
 
     def __init__(self, inner: object) -> None:
         self._inner = inner
@@ -49,7 +49,7 @@ class Breaking:
 
 
 class Parts:
-    """What the tasks stand on, and what one call of it is to raise."""
+    """The parts that tasks depend on, and the error that one call is to raise."""
 
     def __init__(self, registries: Registries, fault: BaseException) -> None:
         self.registries = registries

@@ -1,15 +1,15 @@
-"""What publishers of one topic were told and what pollers saw, and whether the two agree.
+"""The answers that publishers of one topic got, and the messages that pollers got: do they agree?
 
 The rules, for a log polled from its start:
 1. Ids ascend strictly.
-2. What was polled before is how the log begins, ids and payloads: it is repeatable. So is what a
-   follower was given: he skips nothing.
-3. Every acknowledged message is there once; any other request's at most once, and all of its
-   messages or none, in order and side by side.
-4. A request that was acknowledged before another began stands before it.
-5. Once settled (nothing in flight, store healthy), what is not there never comes. Nor does what was
-   answered as not done.
-6. A reader who skips rolled back entries sees the rest of the log; an acknowledged rollback stays.
+2. The log starts with all messages polled before, ids and payloads: it is repeatable. The same
+   holds for the messages of a follower, which skips none.
+3. Every acknowledged message exists once. Those of any other request exist at most once, all or
+   none of them, in order and adjacent.
+4. A request that was acknowledged before another began is before it in the log.
+5. Once settled (nothing in flight, store healthy), missing messages never appear. Nor do those of
+   requests that were answered as not done.
+6. A reader that skips rolled back entries sees the rest of the log; an acknowledged rollback stays.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from tms.core.values.message import Message
 
 
 class Outcome(Enum):
-    """What a caller knows of something it asked for."""
+    """How much a caller knows of a request's outcome."""
 
     NOT_ASKED = "not asked"
     UNKNOWN = "unknown"
@@ -51,7 +51,7 @@ class Ledger:
         self.acknowledged = 0
         self.seen: list[Message] = []
         self.followed: list[Message] = []
-        """What a reader was given who continues behind the last message it has."""
+        """The messages of a reader that continues after the last one it has."""
         self._by_payload: dict[bytes, Request] = {}
         self._ticks = 0
 

@@ -1,4 +1,4 @@
-"""Publishers and a follower that write down what they were told, until they are stopped.
+"""Publishers and a follower that record all answers, until they are stopped.
 
 `tests.faults.ledger` judges it. What a publisher does next comes from a seed: one plain message or
 several, a transaction's messages, some of which are rolled back, or messages stored first and
@@ -48,9 +48,9 @@ class Load:
         self._stopped = asyncio.Event()
         self._changed = asyncio.Condition()
         self.failures: list[Exception] = []
-        """What publishers were told instead of yes, in order."""
+        """The errors that publishers got, in order."""
         self.poll_failures: list[Exception] = []
-        """What the follower was told instead."""
+        """The errors that the follower got."""
         self.polls = 0
         """How many times the follower was answered."""
 

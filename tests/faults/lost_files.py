@@ -1,4 +1,4 @@
-"""Files that are lost or cut between two runs, of those whose loss has to be told.
+"""Files that are lost or cut between two runs, whose loss must be detected.
 
 `docs/promises.md` names the others.
 """
@@ -10,7 +10,7 @@ from tables.leveldb_files import read_manifest
 
 
 def is_told(folder: Path, changed: Path, *, is_cut: bool) -> bool:
-    """Whether it has to be told that `changed`, a path in `folder`, was lost or cut."""
+    """Whether the loss or cut of `changed`, a path in `folder`, must be detected."""
     oldest_log = read_manifest(folder / "leveldb").oldest_log
     if changed.suffix != ".log" or int(changed.stem) < oldest_log:
         return True

@@ -1,4 +1,4 @@
-"""A store in memory whose writes fail when told to, as far as `tables.store` lets a store fail.
+"""A store in memory whose writes fail on request, in the ways that `tables.store` allows.
 
 A failed write may have been done or not. Until `settle`, every write is refused and readers do not
 see it; from then on they do, if it was done.

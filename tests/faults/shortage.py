@@ -18,7 +18,7 @@ _CHUNK = bytes(64 * 1024)
 
 
 class Shortage(Protocol):
-    """What a test does to a server's disk."""
+    """The ways in which a test fills a server's disk."""
 
     def begin(self, server: ServerProcess) -> None:
         """Let writes fail from now on."""
@@ -67,7 +67,7 @@ class FullDisk:
 
 @contextmanager
 def small_disk(mount: Path, mib: int) -> Iterator[FullDisk | None]:
-    """Mount a file system of `mib` MiB; None where that is not permitted."""
+    """Mount a file system of `mib` MiB; None if that is not permitted."""
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tms-test", str(mount)]
     if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:

@@ -23,7 +23,7 @@ ROUNDS = scaled(40)
 
 
 class Moment:
-    """What was known when a backup was asked for."""
+    """The state of the ledger when a backup was requested."""
 
     def __init__(self, ledger: Ledger) -> None:
         requests = ledger.requests

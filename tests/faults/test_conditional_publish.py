@@ -32,7 +32,7 @@ class Race:
         self.writers: list[Future[None]] = []
 
     def has_come_to(self, count: int) -> bool:
-        """Whether so many messages are acknowledged, after a refusal, or a writer has failed."""
+        """Whether `count` messages are acknowledged, after a refusal, or a writer has failed."""
         has_raced = len(self.acknowledged) >= count and self.refused > 0
         return has_raced or any(writer.done() for writer in self.writers)
 

@@ -21,7 +21,7 @@ from tms.core.errors import OutcomeUnknown, Unavailable
 
 ROUNDS = scaled(20)
 TRIES_MAX = 10_000
-"""Of publishes until the event loop writes one."""
+"""The number of publishes until the event loop writes one."""
 
 
 def kill_while_opening(folder: Path, chance: random.Random) -> None:

@@ -1,6 +1,6 @@
-"""The disk takes no more writes: publishers are told so, readers continue, nothing is lost.
+"""The disk refuses writes: publishers get an error, readers continue, and nothing is lost.
 
-And when there is room again, it continues by itself.
+Once there is room again, the server continues by itself.
 """
 
 import asyncio

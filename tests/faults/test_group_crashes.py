@@ -1,10 +1,10 @@
-"""A row, its bill and the ack of its order agree, whoever was killed with -9, and whenever.
+"""A row, its bill and the ack of its order agree, whichever process is killed with -9, and when.
 
 Workers take orders from a group. For each they insert a row into PostgreSQL, publish a bill and
 acknowledge the order, in one transaction. The server, a worker, or all of them are killed in the
 middle, or a worker pauses until others have its orders: then its commit is refused. In the meantime
-the group's settings change, and another group is deleted beside a take that waits, and made again.
-In the end, each order was billed once, or it is a dead letter once.
+the group's settings change, and another group is deleted while a take waits, and created again.
+In the end, each order is billed once, or is one dead letter.
 """
 
 import random

@@ -17,7 +17,7 @@ from tms.client.async_client import AsyncClient
 from tms.core.errors import LeaseLost, OutcomeUnknown, Unavailable
 
 BACKLOG = 100
-"""So many orders wait, so that each member always has some."""
+"""This number of orders waits, so that each member always has some."""
 LARGE = bytes(500_000)
 
 

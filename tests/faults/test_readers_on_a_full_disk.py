@@ -65,7 +65,7 @@ class Consumer:
         self.committed.append(payload)
 
     async def run(self) -> None:
-        """Go on, whatever fails."""
+        """Continue after any failure."""
         while True:
             try:
                 await self.once()

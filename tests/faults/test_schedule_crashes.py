@@ -23,7 +23,7 @@ TASKS = 4
 
 
 class Reminders:
-    """What is known of each message, by its payload."""
+    """The knowledge about each message, by its payload."""
 
     def __init__(self) -> None:
         self.count = 0

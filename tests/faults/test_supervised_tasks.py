@@ -1,4 +1,4 @@
-"""Each task that must live continues after whatever what it stands on has raised.
+"""Each task that must live continues after an error of any part that it depends on.
 
 The tasks are the real ones; one call of theirs raises instead of what it would do. A task that is
 not in the table fails the last test.

@@ -25,7 +25,7 @@ async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.
     ):
         await client.topic("idle").create()
         waiting = asyncio.create_task(_count_waiting(client))
-        # So many later requests were answered that the server must have read that poll.
+        # After this number of later answers, the server must have read that poll.
         await load.until_acknowledged(chance.choice((100, 300)))
         server.terminate()
         exit_code = await asyncio.to_thread(server.wait)

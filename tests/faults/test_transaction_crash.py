@@ -1,8 +1,8 @@
 """The server is killed with -9 under clients that run transactions, and each commit is whole.
 
-A commit that was answered is visible in both of its topics. One that was not is visible in both or
-in none, which is what the client is told that asks. Readers that stop at
-a transaction whose client is dead continue after its timeout.
+An acknowledged commit is visible in both of its topics. Any other commit is visible in both or in
+neither, and a client that asks for its status gets the same answer. Readers that stop at a
+transaction whose client is dead continue after its timeout.
 """
 
 import asyncio

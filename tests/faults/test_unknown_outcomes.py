@@ -123,7 +123,7 @@ def test_a_publish_that_turns_out_done_after_its_topic_was_evicted() -> None:
 
 
 def test_a_delete_that_turns_out_done() -> None:
-    """What is published to the dead generation would be gone after a restart."""
+    """Messages published to the dead generation would be gone after a restart."""
 
     async def scenario() -> None:
         async with World() as world:

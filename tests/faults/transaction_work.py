@@ -24,7 +24,7 @@ class Undecided(Exception):
 
 
 class Work:
-    """What the clients were told of their transactions, by payload."""
+    """The answers that the clients got about their transactions, by payload."""
 
     def __init__(self) -> None:
         self.committed: set[bytes] = set()
@@ -67,7 +67,7 @@ class Work:
         self.unknown.discard(payload)
 
     async def _stored(self, client: AsyncClient, payload: bytes) -> None:
-        """Have the commit publish what one of two tasks stored."""
+        """Make the commit publish the messages that one of two tasks stored."""
         transactions = client.transactions
         started = await transactions.start(tms.StartRequest(timeout_s=TIMEOUT_S))
         transaction = started.transaction_id

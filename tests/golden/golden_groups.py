@@ -1,4 +1,4 @@
-"""The groups of a golden store: written through the tables, and told as they are read again."""
+"""The groups of a golden store: written through the tables, and described after they are read."""
 
 from dataclasses import asdict
 from hashlib import blake2b

@@ -33,7 +33,7 @@ from tms.transactions.pruning import InvalidList
 
 HERE = Path(__file__).parent
 TOLD_MS = NOW_MS + 40_060_000
-"""When the old versions told what they saw."""
+"""The time at which the old versions reported their state."""
 OLDER = ("leveldb_1", "leveldb_2", "hbase_1")
 WITH_GROUPS = ("leveldb_4_layout_1", "leveldb_4_layout_2", "hbase_3")
 WITH_SCHEDULES = ("leveldb_4_schedules", "hbase_3_schedules")
@@ -82,7 +82,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def opened(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
-    """What opens a copy of the store, each time as it was left; gives a client and the store."""
+    """Opens a copy of the store, each time as it was left; yields a client and the store."""
     monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS)
     url = f"leveldb:{tmp_path}/data"
     opened_stores: list[Any] = []

@@ -5,10 +5,10 @@
 
 The parts are begin, name, add, end, group, schedule and tell.
 `begin` closes the store, so the log of transactions has a snapshot and LevelDB a table; `end` dies
-without closing it, so both logs have something to replay. `name` is for versions to which no name
-of a property means anything; `add` for those with keys and headers, trims, and names that mean
-something. `group` is for versions with groups, and prints how they stand; `schedule` for those with
-schedules, and prints what waits. `tell` prints what this version sees.
+without closing it, so both logs have something to replay. `name` is for versions in which names of
+properties have no meaning; `add` for those with keys and headers, trims, and names with a meaning.
+`group` is for versions with groups, and prints their state; `schedule` for those with schedules,
+and prints the waiting messages. `tell` prints what this version sees.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""What cleanup has deleted, taken into the model of the service."""
+"""The effect of cleanup's deletions on the model of the service."""
 
 from collections.abc import Mapping
 

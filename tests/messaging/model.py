@@ -46,7 +46,7 @@ class ModelTopic:
     exists: bool = True
     data: Generation = field(default_factory=Generation)
     expired_ms: int = 0
-    """What had expired when the ttl was raised stays so."""
+    """Messages that had expired when the ttl was raised stay expired."""
 
     def delete(self) -> None:
         self.exists = False

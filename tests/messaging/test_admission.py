@@ -1,4 +1,4 @@
-"""What a namespace's rules let in: sizes, and rates on the average."""
+"""The limits of a namespace: sizes, and average rates."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The cache: complete from its floor on, within its budget, inverted where told."""
+"""The cache: complete from its floor on, within its budget, and inverted by rollbacks."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Who writes a flush: the event loop where requests come alone, otherwise the write thread."""
+"""A flush is written by the event loop if requests come one at a time, otherwise by the thread."""
 
 import asyncio
 import threading
@@ -32,7 +32,7 @@ QUICK_S = writer._QUICK_S
 
 
 class WatchedStore(FaultyStore):
-    """A store that notes which thread writes, and takes its time when told to."""
+    """A store that records which thread writes, and is slow on request."""
 
     now_s = 0.0
     """By the clock of the writer, for which nothing else takes time."""

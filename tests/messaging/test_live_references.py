@@ -1,4 +1,4 @@
-"""What was stored is published once, however often that is asked for, also across restarts."""
+"""Stored messages are published once, however often it is requested, even across restarts."""
 
 from collections.abc import AsyncIterator
 

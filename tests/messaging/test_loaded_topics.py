@@ -1,4 +1,4 @@
-"""What it takes to load a topic does not grow with how many are in memory."""
+"""The cost of loading a topic does not grow with the number of topics in memory."""
 
 import sys
 from types import FrameType
@@ -36,7 +36,7 @@ class CountedLines:
 
 
 async def lines_to_load_another(in_memory: int) -> int:
-    """Return what it takes to load a topic where so many are in memory, and no more may be."""
+    """Return the cost of loading a topic while that number are in memory, the maximum."""
     limits, registry = Limits(topics_in_memory_max=in_memory), CollectorRegistry()
     tables = StoreTables(MemoryStore())
     service = Service(Writing(StoreRuntime(tables, limits, ManualClock(NOW_MS), registry)))

@@ -1,4 +1,4 @@
-"""What a store remembers of time: numbers ascend over restarts, whatever the clock does."""
+"""The mark of a store: numbers ascend across restarts, whatever the clock does."""
 
 import asyncio
 from collections.abc import Iterator

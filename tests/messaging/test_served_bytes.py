@@ -1,4 +1,4 @@
-"""What is served from the cache is, byte for byte, what is encoded again from the table."""
+"""Answers from the cache equal, byte for byte, answers encoded from the table."""
 
 from itertools import groupby
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Clock:
-    """Stands still but for what the calls say that they take."""
+    """A clock that only advances by the durations of calls."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0

@@ -1,4 +1,4 @@
-"""There are at most so many topics, and nobody scans for their number when one is created."""
+"""The number of topics is limited, and creating one needs no scan to count them."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import _GeneratorContextManager, asynccontextmanager

@@ -109,7 +109,7 @@ async def test_publishers_of_many_topics_do_not_lock_each_other_out(
 
 
 async def test_a_commit_of_many_topics(services: OpenServices) -> None:
-    """Of as many as are kept for what it publishes, and as many for positions."""
+    """It publishes to as many topics as are kept, and moves positions in as many others."""
     messaging, transactions = services.messaging, services.transactions
     others = TOPICS[IN_MEMORY_MAX : 2 * IN_MEMORY_MAX]
     for topic_id in others:
@@ -182,7 +182,7 @@ async def test_polls_that_wait_for_more_topics_do_not_evict_each_other(
 
 
 async def test_what_takes_a_read_first_keeps_its_topic(services: OpenServices) -> None:
-    """Else it would be told to try again, and again."""
+    """Otherwise it would have to retry, again and again."""
     messaging, subscriptions = services.messaging, services.subscriptions
     tx = await services.transactions.start(StartRequest())
     async with in_time():

@@ -1,4 +1,4 @@
-"""What readers are given, against the rule applied entry by entry."""
+"""The entries that readers get, compared with the rule applied entry by entry."""
 
 from hypothesis import given
 from hypothesis import strategies as st

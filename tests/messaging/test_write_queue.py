@@ -1,4 +1,4 @@
-"""What a flush takes: small requests first, in order, and one large one."""
+"""The requests that a flush takes: small ones first, in order, and one large one."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What tests of real servers need, or why they cannot run."""
+"""The prerequisites of tests with real servers, and why a test cannot run."""
 
 import shutil
 

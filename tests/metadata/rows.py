@@ -1,4 +1,4 @@
-"""Rows that fail when told to."""
+"""Rows that fail on request."""
 
 from collections.abc import Sequence
 

@@ -66,7 +66,7 @@ async def expire(store: MetadataStore) -> None:
         return
     client = server._connection._client
     host, port = client._connection._socket.getpeername()[:2]
-    # Whoever knows a session's number and secret can end it.
+    # A client that knows a session's number and secret can end it.
     twin = KazooClient(hosts=f"{host}:{port}", client_id=client.client_id)
     await asyncio.to_thread(twin.start)
     await asyncio.to_thread(twin.stop)

@@ -30,7 +30,7 @@ GONE, NEW_ONE = SessionEvent.SESSION_LOST, SessionEvent.SESSION_REESTABLISHED
 
 
 class Behind:
-    """A session behind a proxy, with what it was told, and one that has a way of its own."""
+    """A session behind a proxy, with its notifications, and one with a direct connection."""
 
     def __init__(self, proxy: Proxy, store: MetadataStore, other: MetadataStore) -> None:
         self.proxy = proxy
@@ -236,7 +236,7 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     await found.until_events(LOST, BACK)
 
     assert await cache.get("/k") == 4
-    # The other session has to be made again where it had not been told of all by then.
+    # The other session must be renewed if it had not received everything by then.
     await until(lambda: found.other.is_connected)
     await found.other.put("/k", b"5")
 

@@ -29,7 +29,7 @@ def anyio_backend() -> object:
 
 
 class Followed:
-    """Values, and what was told of them."""
+    """Values, and the notifications about them."""
 
     def __init__(self, store: MetadataStore, clock: ManualClock) -> None:
         self.store = store
@@ -155,7 +155,7 @@ async def test_what_changed_while_a_connection_was_lost_is_seen_as_it_comes_back
 async def test_changes_are_known_as_of_the_oldest_that_is_not_read(
     follow: Follow, sessions: tuple[LocalSession, LocalSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if a later one is told while the store fails to tell the first."""
+    """Even if a later one is notified while the store fails to notify the first."""
     here = await follow(sessions[0])
     asked, fails = asyncio.Event(), asyncio.Event()
 

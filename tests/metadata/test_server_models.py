@@ -118,7 +118,7 @@ async def play_with_caches(url: str, steps: list[tuple[int, str, str]]) -> None:
         store, cache = stores[number], caches[number]
         if what == "put":
             await cache.put(path, count)
-            # None while the cache reads again, because it has been told of its own put.
+            # None while the cache reads again, because it was notified of its own put.
             assert cache.get_if_cached(path) in (count, None)
             assert await cache.get(path) == count
         elif what == "add":
@@ -212,7 +212,7 @@ async def happen(what: str, store: MetadataStore) -> None:
             await store.delete("/lock")
     else:
         with suppress(Unavailable):
-            await store.get("/lock")  # the session is told of what was before that, first
+            await store.get("/lock")  # the session is first notified of earlier changes
 
 
 async def until_one_holds(store: MetadataStore, locks: list[ResourceLock]) -> None:

@@ -1,4 +1,4 @@
-"""What is told of a session, in which order, and when silence counts as a loss."""
+"""The events of a session, their order, and when silence counts as a loss."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -127,7 +127,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @contextmanager
 def trusting(tls: ssl.SSLContext) -> Iterator[None]:
-    """Have the machine trust what `tls` does: a proxy is trusted by the machine's certificates."""
+    """Make the machine trust the authorities of `tls`: a proxy is checked by the machine's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", lambda: tls)
         yield

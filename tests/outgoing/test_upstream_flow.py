@@ -1,4 +1,4 @@
-"""Bodies to and from another server wait for who takes them, and their connections have bounds."""
+"""Bodies to and from another server wait for their receiver, and their connections have bounds."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 PART = b"x" * 64 * 1024
 MANY = 512
-"""So many parts are more than the buffers of two sockets hold."""
+"""This number of parts is more than the buffers of two sockets hold."""
 
 
 async def test_tls_carries_both_bodies(tmp_path: Path) -> None:

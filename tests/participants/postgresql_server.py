@@ -18,7 +18,7 @@ USER = "postgres"
 
 
 def find_programs() -> Path | None:
-    """Return the folder of PostgreSQL's programs, the newest; None where it is not installed."""
+    """Return the folder of the newest PostgreSQL's programs; None if it is not installed."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=_version)
     if folders:
         return folders[-1].parent

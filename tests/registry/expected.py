@@ -1,4 +1,4 @@
-"""What a registry must answer, and what must be there then: a plain model of the rules.
+"""The answers that a registry must give, and its state afterwards: a plain model of the rules.
 
 Schemas are shapes. Two records fit each other; two of anything else only if they are equal.
 """

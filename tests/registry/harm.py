@@ -1,4 +1,4 @@
-"""What hostile schemas do to the processes that check them. Each imports little, so starts soon."""
+"""Hostile schemas that harm the processes that check them. Each imports little, so starts soon."""
 
 import os
 import threading

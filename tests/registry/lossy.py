@@ -18,7 +18,7 @@ class LossyMessaging:
     def __init__(self, messaging: Messaging) -> None:
         self._messaging = messaging
         self.loss: str | None = None
-        """What happens to the next publish."""
+        """The fate of the next publish."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._messaging, name)

@@ -53,7 +53,7 @@ class Masters:
 
     @property
     def urls(self) -> list[str]:
-        """Of the servers' registries."""
+        """The URLs of the servers' registries."""
         return [f"http://127.0.0.1:{port}/v1/registry" for port in self._ports]
 
     def status(self, number: int) -> dict[str, Any]:

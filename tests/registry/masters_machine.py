@@ -1,7 +1,7 @@
 """Random histories of three registries of which one is master, held against the same plain model.
 
-Who is elected begins behind what the log has. Who was master before is not told: it still thinks
-that it is, and must find out from the log before it has written anything.
+A new master continues after the end of the log. The former master is not notified: it still counts
+itself as the master, and must find out from the log before it has written anything.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What protoc makes of a Protobuf file: its descriptor, and classes of its messages."""
+"""The output of protoc for a Protobuf file: its descriptor, and classes of its messages."""
 
 import tempfile
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Random histories on one log, by several registries, held against one plain model.
 
-Whatever registry is asked, it must answer as if there were one alone. In between the answer of a
-write is lost, or the registry dies before it has it: then what was asked is done or not done, and
-the log tells which. Compaction and the years go by, and registries that have long not read.
+Every registry must answer as if it were the only one. In between, the answer to a write is lost, or
+the registry dies before it gets it: then the request was done or not, and the log shows which. The
+log is compacted, years pass, and some registries have not read for long.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Clients that register and delete schemas at several servers, while these are killed.
 
-What a client was told is noted. In the end: no id ever meant two schemas, all that was acknowledged
-and not deleted is there, and all servers tell the same.
+All answers are recorded. In the end: no id ever meant two schemas, everything that was acknowledged
+and not deleted exists, and all servers give the same answers.
 """
 
 import random
@@ -35,10 +35,10 @@ class Storm:
         self.done = 0
         """Requests that were answered with 200."""
         self.texts: dict[int, str] = {}
-        """By id the text that a client was told it means."""
+        """The text of each id, as clients were answered."""
         self.wrong: list[str] = []
         self.kept: dict[str, tuple[str, int]] = {}
-        """By subject of a client's own what it was told last: text and id. None were deleted."""
+        """For each subject, its client's last answer: text and id. None were deleted."""
         self._threads = [
             threading.Thread(target=self._work, args=(random.Random(seed + number), number))
             for number in range(CLIENTS)

@@ -124,7 +124,7 @@ async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) 
 def test_a_process_that_dies_for_another_reason_makes_no_schema_invalid(
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    """It is asked once more, in a new process. uvloop tells a dead one by an error of its own."""
+    """It is asked once more, in a new process. uvloop reports a dead one by its own error."""
 
     async def ask() -> None:
         checker = ProcessChecker(WAIT_S_MAX)
@@ -219,7 +219,7 @@ def test_a_large_text_is_parsed_once_however_many_versions_come_after_it(
 async def test_what_a_process_had_parsed_is_not_parsed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So whoever asks again has the answer at last, however many schemas are compared."""
+    """So a caller that retries gets the answer at last, however many schemas are compared."""
     monkeypatch.setattr(checker_module, "_answers_in_worker", parse_and_die)
     sources = [Source("AVRO", text) for text in ("first", "second", "last")]
     assert await ProcessChecker(WAIT_S_MAX).answers(sources) == [NoSchema("last")]

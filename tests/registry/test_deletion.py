@@ -1,7 +1,7 @@
-"""What is deleted stays deleted, its id is given to nobody else, and nothing that is used goes.
+"""Deleted versions stay deleted, their ids are never reused, and versions in use are kept.
 
-Deletions of more versions than one publish may have go in parts. Whoever asks again, after a crash
-in between, has the rest deleted.
+Deletions of more versions than one publish can carry are done in parts. After a crash in between, a
+repeated request deletes the rest.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 SECONDS_MAX = scaled(3)
 NO_SCHEMAS = ("deep", "itself", "circle")
-"""These are no schemas, however long it takes to say so."""
+"""Texts that are not schemas, even if that takes long to find out."""
 
 
 def doubling(steps: int) -> str:
@@ -108,7 +108,7 @@ def anyio_backend() -> str:
 
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_schema_is_answered(name: str) -> None:
-    """Or who asks is told in time that it could not be checked."""
+    """Or the caller learns in time that it could not be checked."""
     patient = ProcessChecker(WAIT_S_MAX)
     if any(each in name for each in NO_SCHEMAS):
         [told] = await patient.answers([HOSTILE[name]])

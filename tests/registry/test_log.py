@@ -25,7 +25,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class Watched:
-    """A messaging interface that counts, waits and fails as it is told."""
+    """A messaging interface that counts, waits and fails on request."""
 
     def __init__(self, messaging: Messaging) -> None:
         self._messaging = messaging
@@ -165,7 +165,7 @@ async def test_the_log_is_waited_for_and_then_given_up(
 
 
 class Silent:
-    """A messaging interface whose publishes are never answered while it is told so."""
+    """A messaging interface whose publishes are not answered while that is requested."""
 
     def __init__(self, messaging: Messaging) -> None:
         self._messaging = messaging
@@ -194,7 +194,7 @@ async def test_a_write_without_an_answer_is_looked_for(registries: Registries) -
 async def test_who_gives_a_write_up_is_somebody_else_then(
     registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What comes of the write is not taken for another one's success."""
+    """The outcome of the write is not mistaken for another one's success."""
     called = registries.make("A")
     await called.subjects()
     monkeypatch.setattr(tms.registry.log.schema_log, "REACHED_S_MAX", 0.2)

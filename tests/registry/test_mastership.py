@@ -62,7 +62,7 @@ async def test_a_follower_writes_nothing(two: tuple[Server, Server]) -> None:
 async def test_an_earlier_master_is_refused_by_the_log_and_steps_down(
     two: tuple[Server, Server],
 ) -> None:
-    """It was not told: it was paused, or is cut off from who elects."""
+    """It was not notified: it was paused, or is cut off from the election."""
     one, other = two
     await one.become()
     await one.called.id_of("s", fixed(1))

@@ -1,4 +1,4 @@
-"""Options of Protobuf files, wherever they may stand, beside protoc: nothing of them is lost."""
+"""Options of Protobuf files, at every place, compared with protoc: none is lost."""
 
 import base64
 from typing import Any

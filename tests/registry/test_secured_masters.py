@@ -1,4 +1,4 @@
-"""Servers of one registry that ask who calls: a follower tells the master who did.
+"""Servers of one registry with access control: a follower names its caller to the master.
 
 They are real processes on etcd, which has the rules; the log is at a server that asks too.
 """
@@ -39,7 +39,7 @@ class Secured:
         self.processes = processes
 
     def change(self, work: Any) -> Any:
-        """Have work done with what is granted, as another server would."""
+        """Do work with a granted right, as another server would."""
 
         async def run() -> Any:
             store = await open_metadata(self.metadata)

@@ -1,4 +1,4 @@
-"""What is told of whom, and that whoever serves never waits for it."""
+"""The records of the audit; serving requests never waits for it."""
 
 import asyncio
 import json

@@ -10,7 +10,7 @@ from tms.security.certificates import principal_of_certificate
 
 
 def certificate(*names: str, uris: tuple[str, ...] = (), dns: tuple[str, ...] = ()) -> Any:
-    """Return one as `SSLSocket.getpeercert` tells it."""
+    """Return a certificate in the form of `SSLSocket.getpeercert`."""
     return {
         "subject": ((("countryName", "CH"),), *((("commonName", name),) for name in names)),
         "subjectAltName": (

@@ -1,4 +1,4 @@
-"""Who asked is passed on between servers, and nobody else can say it, nor say it twice."""
+"""Servers forward the caller's name; nobody else can forge it, or replay it."""
 
 import re
 from contextlib import suppress

@@ -39,7 +39,7 @@ def rule(who: str = "ann", action: Action = Action.PUBLISH, effect: str = "allow
 async def servers(
     name: str, count: int = 2, clock: Clock | None = None, **options: Any
 ) -> AsyncIterator[Sequence[tuple[Grants, LocalSession]]]:
-    """What so many servers know that have sessions with one store."""
+    """The grants of this number of servers that have sessions with one store."""
     opened = []
     try:
         for _ in range(count):

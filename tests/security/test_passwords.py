@@ -1,4 +1,4 @@
-"""Who has the password is let in; whoever guesses is told nothing, and not often."""
+"""The right password is accepted; guesses learn nothing, and are limited."""
 
 import asyncio
 import base64

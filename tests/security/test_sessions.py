@@ -1,4 +1,4 @@
-"""Who was verified is known again by the credential itself, within bounds, until it is revoked."""
+"""A verified credential is remembered, within bounds, until it is revoked."""
 
 import base64
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Who signs JSON Web Tokens, and the server that tells its keys over TLS."""
+"""A signer of JSON Web Tokens, and the server that publishes its keys over TLS."""
 
 import asyncio
 import ipaddress

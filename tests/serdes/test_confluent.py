@@ -90,7 +90,7 @@ EVENTS: list[dict[str, Any]] = [
 
 @dataclass
 class Side:
-    """A topic, as a client of ours has it and as a serializer of Confluent's is told of it."""
+    """A topic, for a client of ours and for a serializer of Confluent's."""
 
     url: str
     client: tms.Client

@@ -26,7 +26,7 @@ from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema
 
 CASE_S_MAX = 3.0
-"""Of the processor's time, which other programs do not take."""
+"""The seconds of processor time, which other programs do not affect."""
 some = settings(max_examples=scaled(100))
 SHOP = """
     syntax = "proto3"; package shop; import "google/protobuf/struct.proto";

@@ -44,7 +44,7 @@ def messages(draw: st.DrawFn) -> tuple[str, Any]:
         }[kind]
         try:
             message.MergeFromString(bytes([field.tag << 3 | kind]) + body)
-        except Exception:  # bytes that are no such message
+        except Exception:  # bytes that are not such a message
             assume(False)
     return file.text, message
 

@@ -1,4 +1,4 @@
-"""Confluent's wire format: what stands before a value, as Confluent's own client has it."""
+"""Confluent's wire format: the bytes before a value equal those of Confluent's own client."""
 
 import io
 

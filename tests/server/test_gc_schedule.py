@@ -1,4 +1,4 @@
-"""What has grown old is collected by the clock alone, and all is as before afterwards."""
+"""Old garbage is collected by the clock alone, and the collector's settings are restored."""
 
 import asyncio
 import gc

@@ -1,8 +1,8 @@
-"""Ends what a process of tests started once that process has ended, however it ended.
+"""Ends the programs that a process of tests has started, once that process has ended in any way.
 
 Every process that a test starts inherits `MARK` in its environment. A keeper, a process of its own,
-waits until its parent ends, and then kills whatever has its parent's mark: so neither Ctrl-C nor
-kill -9 leaves a server behind, whoever started it and whatever session it is in.
+waits until its parent ends, and then kills all processes with its parent's mark. So neither Ctrl-C
+nor kill -9 leaves a server behind, in whatever session it is.
 """
 
 import os

@@ -135,7 +135,7 @@ class Proxy:
         _shut(client)
 
     def _next(self, source: socket.socket) -> bytes:
-        """Return what arrives, empty where it is the end, when it may pass."""
+        """Return the bytes that arrive, once they may pass; empty at the end."""
         try:
             data = source.recv(_AT_ONCE)
         except OSError:

@@ -97,12 +97,12 @@ class ServerProcess:
         shard_by: ShardBy | None = None,
         forked: bool = True,
     ) -> None:
-        """Start it, and do not wait. Port 0 is any free one. None: it has no store.
+        """Start it, and do not wait. Port 0 is any free one. Without a store it has none.
 
-        It does not find the modules `without`, as if their packages were not installed. Its clock
-        may be one that a test sets. `limits` are those that users cannot set. With a rule
-        `shard_by` its store, `memory:`, has `SHARDS` shards. Unless it is not to be `forked`, or
-        lacks modules, it is a fork of a process that loaded it, with its clock.
+        It does not find the modules `without`, as if their packages were not installed. A test may
+        set its clock. `limits` are those that users cannot set. With a rule `shard_by`, its store,
+        `memory:`, has `SHARDS` shards. If it may be `forked` and lacks no modules, it is a fork of
+        a process that has loaded the server, with its clock.
         """
         before = ""
         if without:
@@ -158,7 +158,7 @@ class ServerProcess:
 
     @property
     def log(self) -> str:
-        """What it has printed so far, on both streams."""
+        """Its output so far, on both streams."""
         return "".join(self._lines)
 
     @property

@@ -1,4 +1,4 @@
-"""What tests share in a process: a real ZooKeeper, a real etcd, an HBase, and Spark.
+"""The servers that tests of a process share: a real ZooKeeper, a real etcd, an HBase, and Spark.
 
 Each starts when a test first asks for it. `end_unused` ends it after the last test of the files
 that use it, so that it takes no time and memory from other tests. (pytest's own scope for a folder

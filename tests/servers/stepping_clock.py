@@ -37,7 +37,7 @@ class SteppingClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process needs to have these clocks."""
+        """The environment that a process needs to have these clocks."""
         return {"LD_PRELOAD": str(_shim()), "CLOCK_OFFSETS": str(self._path)}
 
     def _put(self) -> None:

@@ -1,4 +1,4 @@
-"""What a forked program is to the process that started its command: a process of its own."""
+"""A forked program is a process of its own for the process that started its command."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A port that a test asks for before its server runs is that server's, whoever else asks."""
+"""A port that a test reserves for its server stays reserved."""
 
 import socket
 import subprocess

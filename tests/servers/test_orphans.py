@@ -1,4 +1,4 @@
-"""What a process of tests started ends with it, however it ends."""
+"""The programs that a process of tests has started end with it, however it ends."""
 
 import signal
 import subprocess

@@ -42,7 +42,7 @@ CONSTANTS = (
     "transaction_snapshot_s",
     "transaction_snapshots_kept",
 )
-"""What users cannot set: nobody has ever needed another value."""
+"""Limits that users cannot set: nobody has ever needed another value."""
 SETTINGS_MAX = 100
 
 

@@ -9,7 +9,7 @@ from tms.sharding.places import Picked, Places
 
 
 class Somewhere:
-    """The services of a shard, as far as who picks one of them sees."""
+    """The services of a shard, as code that chooses among them sees them."""
 
     def __init__(self, name: str) -> None:
         self.messaging = self.transactions = name

@@ -1,4 +1,4 @@
-"""What `everything` does to a server, each act with what the model learns of it."""
+"""The acts of `everything` on a server, each with what the model learns from it."""
 
 import asyncio
 import random
@@ -57,7 +57,7 @@ class Killed(Exception):
 
 
 class Acts:
-    """What is done to one server after another, and what is known of it."""
+    """The acts on one server after another, and the knowledge about it."""
 
     def __init__(self, seed: int, clock: SteppingClock) -> None:
         self.chance = random.Random(seed)
@@ -67,10 +67,10 @@ class Acts:
         self.topics = {name: TopicModel(name, bound=BOUNDS.get(name)) for name in NAMES}
         self.open: list[Tx] = []
         self.settle: list[Settle] = []
-        """What is to be asked after a kill of what was under way."""
+        """The requests in progress, whose outcome must be asked for after a kill."""
         self.counts: Counter[str] = Counter()
         self.number = 0
-        """Of the latest payload."""
+        """The number of the latest payload."""
 
     async def set_the_clock(self) -> None:
         """Set the server's clock far ahead, or right again. It does not believe that."""

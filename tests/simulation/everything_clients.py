@@ -1,4 +1,4 @@
-"""What `everything` does with the synchronous client: what the collector ends, and signal handlers.
+"""The synchronous client in `everything`: finalizers that the collector runs, and signal handlers.
 
 Half-read iterators are left in cycles, and the collector ends them in the thread that calls or in
 the loop's own. A signal comes at any moment of a call, and its handler publishes or closes the
@@ -22,15 +22,15 @@ from tms.core.errors import OutcomeUnknown
 
 AGAIN_S = 1.0
 SIGNAL_S = 0.02
-"""Within so many seconds the signal comes."""
+"""The signal comes within this number of seconds."""
 CALLS = 4
-"""While so many calls are made at least."""
+"""At least this number of calls is made in the meantime."""
 LIVES_S = 5
 """A topic whose messages expire sooner may have none when it is followed."""
 
 
 class ClientActs:
-    """What is done with one client after another, in the main thread."""
+    """The work with one client after another, in the main thread."""
 
     def __init__(self, acts: Acts) -> None:
         self.acts = acts
@@ -143,7 +143,7 @@ async def _collect() -> None:
 
 
 def _check_advice(error: RuntimeError) -> None:
-    """Check that somebody is told what to do instead."""
+    """Check that the error says what to do instead."""
     if "set a flag" not in str(error):
         raise Difference(f"in a signal handler: {error}") from error
 
@@ -173,7 +173,7 @@ def _bounded(what: str) -> Iterator[None]:
 
 @contextmanager
 def _signalled(after_s: float, handle: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Have a signal come once, and its handler called; give whether it has ended."""
+    """Send a signal once, whose handler is called; yield whether that has ended."""
     over: list[bool] = []
 
     def handled(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""What `everything` does to groups: members of a server that is killed in the middle of it.
+"""The groups in `everything`: members of a server that is killed at any moment.
 
 What was acknowledged, alone or by a commit, is never given again, whatever was killed in between.
 Now and then a good worker empties a group: then it was given all that committed readers surely saw.
@@ -32,7 +32,7 @@ LATEST = 3
 
 
 class GroupActs:
-    """What is done with groups, and what is known of them."""
+    """The acts on groups, and the knowledge about them."""
 
     def __init__(self, acts: Acts) -> None:
         self.acts = acts

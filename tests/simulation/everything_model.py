@@ -1,9 +1,9 @@
-"""What readers may be given of topics, transactions and positions, told from outside a server.
+"""The messages that readers may get, by topics, transactions and positions as seen from outside.
 
-The server's clock continues, so what has expired is known but for a margin: an entry is surely
-live, surely expired, or between. What was under way when the server was killed happened or did not.
-Once a reader was given it, or was not though it would be live, that is known too. An entry that was
-not given once is never given again.
+The server's clock runs, so expiry is known except for a margin: an entry is surely live, surely
+expired, or in between. A request that was in progress when the server was killed was done or not.
+That is known once a reader gets its messages, or does not although they would be live. A message
+that was once missing is never returned later.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MARGIN_MS = 50
 
 
 class Fate(Enum):
-    """What is known of a transaction."""
+    """How much is known of a transaction's outcome."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -46,7 +46,7 @@ class Tx:
 
 @dataclass(eq=False)
 class Publish:
-    """What one request published: all of it is there, or nothing."""
+    """The messages of one request: all of them exist, or none."""
 
     is_sure: bool
     tx: Tx | None = None
@@ -77,7 +77,7 @@ class TopicModel:
 
     name: str
     bound: int | None = None
-    """How many committed messages it keeps at least; None: all."""
+    """The least number of committed messages that it keeps; None if it keeps all."""
     exists: bool = False
     generation: int = 0
     ttl_s: int = 1
@@ -109,7 +109,7 @@ class TopicModel:
         self.ttl_s = ttl_s
 
     def _is_live(self, entry: Entry, asked: Window) -> bool | None:
-        """Whether an entry is live all the time, or never (False); None: for some of it."""
+        """Whether an entry is always live, or never (False); None if only for some time."""
         oldest = max(asked[1] - self.ttl_s * 1000, self.expired[1]) + MARGIN_MS
         if entry.written[0] >= oldest:
             return True
@@ -182,7 +182,7 @@ class TopicModel:
         return 0
 
     def _is_past(self, entry: Entry, asked: Window) -> bool:
-        """Whether an entry is of no interest any more: it would be told as nobody's."""
+        """Whether an entry no longer matters: it would be reported as nobody's."""
         return entry.is_gone and entry.written[1] < asked[0] - 60_000
 
     def check_committed(self, given: Sequence[tuple[bytes, bytes]], asked: Window) -> None:

@@ -33,7 +33,7 @@ class Cell(NamedTuple):
 
 
 class Mode(Enum):
-    """What becomes of the next call that changes something."""
+    """The fate of the next call that changes something."""
 
     ANSWERED = "answered"
     HELD = "held"
@@ -52,7 +52,7 @@ class Call(NamedTuple):
 
 
 class Rows:
-    """What HBase has, for all gateways."""
+    """The rows of HBase, for all gateways."""
 
     def __init__(self) -> None:
         self.tables: dict[bytes, SortedDict] = {
@@ -130,13 +130,13 @@ class SimulatedGateway(Gateway):
         self._client = _Client(self, rows)
         self.mode = Mode.ANSWERED
         self.skip = 0
-        """So many calls are answered before."""
+        """This number of calls is answered before."""
         self.is_cut = False
         """Whether nothing is sent any more: an earlier call has no answer."""
         self.scans = 0
-        """So many were begun."""
+        """The number of calls begun."""
         self.late: list[Call] = []
-        """What is under way."""
+        """The calls in progress."""
         self.on_standing: Callable[[], object] = lambda: None
         """Called by the thread that is about to pause, until `goes_on` is set."""
         self.goes_on = Event()

@@ -71,7 +71,7 @@ def lease_after(last: Lease | None, after_ms: int, now_ms: int) -> Lease:
 
 
 def taken_over(gateway: SimulatedGateway, lease: Lease) -> SealedTables:
-    """Return the tables behind a gateway for who holds a lease."""
+    """Return the tables behind a gateway for the holder of a lease."""
     store = HBaseStore(PLACE, gateway)
     store.take_over(_do_not_wait, token=lease.token, on_fenced=lease.lose)
     return SealedTables(SealedStore(store, lease))
@@ -99,7 +99,7 @@ def changes_a_topic(call: Call) -> bool:
 
 
 class End(Enum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -122,7 +122,7 @@ class Work:
     end: End = End.OPEN
     published: list[tuple[TopicId, RollbackRange]] = field(default_factory=list)
     certain: dict[TopicId, list[bytes]] = field(default_factory=dict)
-    """What was published and acknowledged, in order."""
+    """The acknowledged publications, in order."""
     stored: dict[TopicId, list[bytes]] = field(default_factory=dict)
     """The same of what was stored, which its commit publishes behind that."""
     is_in_doubt: bool = False
@@ -148,7 +148,7 @@ class PositionModel:
         return self.mover is not None or self._in_doubt_of is leader
 
     def put(self, place: Any, leader: Leader, *, done: bool) -> None:
-        """Take note of a call that puts the position there."""
+        """Record a call that puts the position there."""
         if done and self._in_doubt_of is not leader:
             self.places = [place]
         else:

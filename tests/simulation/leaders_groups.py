@@ -1,4 +1,4 @@
-"""Groups under leaders that follow one another: what one was told of stays as it is under the next.
+"""Groups under successive leaders: an acknowledged state stays the same under the next leader.
 
 Members take, settle, fall silent and come late, over any takeover; acks go alone, or with commits.
 After each look at a topic its group is compared: what is committed and was read is open, or it is
@@ -64,7 +64,7 @@ class GroupLeaders(LeadersMachine):
 
     def open_leader(self) -> None:
         super().open_leader()
-        # What takes did is written with the next request: no run is the same if time does it.
+        # The next request writes the edits of takes: a timer would make each run different.
         self.services.groups._groups._flush_s = 3600.0
 
     def end_leader(self, leader: Leader) -> None:
@@ -168,7 +168,7 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(back=BACK, held=HELD, member=MEMBERS)
     def ack_and_hand_on(self, back: int, held: Fate, member: str) -> None:
-        """Have acks come when the next leader has read the group, and done others."""
+        """Deliver acks after the next leader has read the group and done others."""
         self.take_and_ack(member, back, held)
         self.take_over(0, {GROUP_TOPIC}, writes=False)
         self.take_and_ack(member, 0, ANSWERED)

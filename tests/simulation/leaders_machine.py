@@ -38,7 +38,7 @@ class LeadersMachine(LeadersWorld):
     def __init__(self) -> None:
         super().__init__()
         self.pruned: set[int] = set()
-        """What was taken off the list of invalid transactions."""
+        """The pointers that were removed from the list of invalid transactions."""
 
     @precondition(lambda self: not self.is_cut)
     @rule(topic=TOPIC, fate=FATES)
@@ -77,7 +77,7 @@ class LeadersMachine(LeadersWorld):
             assert self.pruned.isdisjoint(each.transaction_id for each in listed)
 
     def opened(self, data: st.DataObject) -> Work | None:
-        """Return a transaction that continues, or a new one; None where none can be started."""
+        """Return a transaction that continues, or a new one; None if none can be started."""
         open_ones = [each for each in self.works.values() if each.end is End.OPEN]
         found: Work | None = data.draw(st.sampled_from([*open_ones * 3, None]))
         if found is None:
@@ -129,7 +129,7 @@ class LeadersMachine(LeadersWorld):
     def store_and_hand_on(
         self, topic: TopicId, held: tuple[Mode, int], data: st.DataObject
     ) -> None:
-        """Have the next leader continue with a transaction that has stored something."""
+        """Let the next leader continue a transaction that has stored something."""
         self.store(topic, (Mode.ANSWERED, 0), data)
         if not self.is_cut:
             self.store(topic, held, data)
@@ -188,7 +188,7 @@ class LeadersMachine(LeadersWorld):
         work.end = End.UNDONE if done else End.UNDOING
 
     def advances(self, topic: TopicId) -> list[Advance]:
-        """Return a move of the topic's position, none where there is no position."""
+        """Return a move of the topic's position, if it has a position."""
         with suppress(Unavailable):
             found = self.position(topic)
             if found is not None:

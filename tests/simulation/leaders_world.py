@@ -41,11 +41,11 @@ FATES = st.tuples(
     st.sampled_from([*[Mode.ANSWERED] * 4, Mode.REPEATED, Mode.HELD, Mode.STANDS_STILL]),
     st.integers(0, 4),
 )
-"""What becomes of the first call, or of a later one. Seldom held: then nothing more can be done
-before another leads."""
+"""The fate of the first call, or of a later one. It is seldom held, because then nothing more can
+be done before another server leads."""
 HELD = st.tuples(st.just(Mode.HELD), st.integers(0, 2))
 _LATEST = 8
-"""Of the calls under way, these are likely to be of what is going on."""
+"""This many of the latest calls in progress probably belong to the present work."""
 NAME = "s"
 
 
@@ -73,7 +73,7 @@ class LeadersWorld(RuleBasedStateMachine):
         self.acknowledged, self.works = self.oracle.acknowledged, self.oracle.works
         self.committed = self.oracle.committed
         self.whole: list[bytes] = []
-        """What was published to all topics at once, acknowledged or not."""
+        """The publications to all topics at once, acknowledged or not."""
         self.positions = {topic: PositionModel() for topic in TOPICS}
         self.ttl_s: dict[TopicId, int] = {}
         self.count = 0
@@ -155,7 +155,7 @@ class LeadersWorld(RuleBasedStateMachine):
             self.await_(self.services.subscriptions.subscription(topic, NAME))
 
     def go_on_beside(self, before: Leader) -> None:
-        """Have a leader continue while another leads: whatever is acknowledged is not lost."""
+        """Let a leader continue while another leads: nothing acknowledged is lost."""
         for topic in TOPICS:
             payloads = self.payloads(1)
             with suppress(Unavailable, OutcomeUnknown):
@@ -275,7 +275,7 @@ class LeadersWorld(RuleBasedStateMachine):
         """Let a call of a leader before arrive, or the first rows of it."""
         if is_refused_by_seals(call, self.rows, self.leader.lease.token):
             assert not self.rows.carry_out(call)
-        elif not changes_a_topic(call):  # which, as one without an answer, it may: not told here
+        elif not changes_a_topic(call):  # it may, if unanswered: not recorded
             self.rows.carry_out(call, rows)
 
     def look_at_all(self) -> None:

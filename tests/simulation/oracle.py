@@ -1,4 +1,4 @@
-"""A lone service's answers: what readers of a log are given, whoever leads it, and whoever asks."""
+"""The answers of a standalone service: the messages that readers of a log get."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ Log = list[tuple[bytes, bytes]]
 
 
 class Oracle:
-    """What was acknowledged, and what readers were shown."""
+    """The acknowledged messages, and the messages that readers got."""
 
     def __init__(self, topics: Collection[TopicId]) -> None:
         self.acknowledged: dict[TopicId, list[bytes]] = {topic: [] for topic in topics}
@@ -18,7 +18,7 @@ class Oracle:
         self.committed: dict[TopicId, Log] = {topic: [] for topic in topics}
         self.works: dict[int, Work] = {}
         self.fixed: dict[tuple[TopicId, int], list[bytes]] = {}
-        """What was shown of a committed transaction in a topic, which is all of it."""
+        """The messages of a committed transaction that readers of a topic got: all of them."""
 
     @property
     def is_stopped(self) -> bool:
@@ -60,5 +60,5 @@ class Oracle:
 
 
 def number_of(payload: bytes) -> int:
-    """Return the number of the transaction that published a payload; 0: none did."""
+    """Return the number of the transaction that published a payload; 0 if none did."""
     return int(payload.partition(b".")[0])

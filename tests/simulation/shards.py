@@ -19,7 +19,7 @@ from tests.simulation.shards_machine import ShardsMachine
 
 
 def run(seconds: float, first: int) -> int:
-    """Run seeds from `first` on until so many seconds are over; return how many."""
+    """Run seeds from `first` on for this number of seconds; return how many."""
     until_s = time.monotonic() + seconds
     for number in count(first):
         if time.monotonic() >= until_s:

@@ -135,7 +135,7 @@ class ShardsMachine(ShardsWorld):
         if done is not None:
             work.end = End.UNDONE if done else End.UNDOING
 
-    # What is of several shards.
+    # Acts on several shards.
 
     @rule(topic=TOPIC, of=TOPIC, number=THROUGH, data=st.data())
     def read_by_a_transaction(
@@ -221,7 +221,7 @@ class ShardsMachine(ShardsWorld):
     # Positions.
 
     def advances(self, topic: TopicId, number: int) -> list[Advance]:
-        """Return a move of the topic's position, none where there is no position."""
+        """Return a move of the topic's position, if it has a position."""
         with suppress(Unavailable):
             found = None
             if self.created.get(topic):

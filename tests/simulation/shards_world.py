@@ -42,7 +42,7 @@ THROUGH = st.integers(0, SERVERS - 1)
 FATE = st.sampled_from(
     [*[(Mode.ANSWERED, 0)] * 4, (Mode.REPEATED, 0), (Mode.REPEATED, 1), (Mode.HELD, 0)]
 )
-"""What becomes of a call of a request. One that is held is the last before another leads."""
+"""The fate of a call of a request. A held one is the last before another server leads."""
 _LATEST = 8
 
 
@@ -85,7 +85,7 @@ class ShardsWorld(RuleBasedStateMachine):
     def await_(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 
-    # Who leads, and who knows it.
+    # The leaders, and which servers know them.
 
     def server(self, number: int) -> Server:
         """Return a server, or the next one that is there."""
@@ -93,7 +93,7 @@ class ShardsWorld(RuleBasedStateMachine):
         return next(each for each in found if each is not None)
 
     def leader(self, shard: int) -> Turn | None:
-        """Return the turn of who leads a shard; None if nobody does."""
+        """Return the turn of the server that leads a shard; None if none does."""
         last = self.turns[shard][-1] if self.turns[shard] else None
         return last if last is not None and last.lease.left_s > 0 else None
 
@@ -109,9 +109,9 @@ class ShardsWorld(RuleBasedStateMachine):
         is_given_back=st.booleans(),
     )
     def take_over(self, shard: int, number: int, deaf: set[int], *, is_given_back: bool) -> None:
-        """Have a server lead a shard: moved to it, or because the leader before is not heard of.
+        """Make a server lead a shard: it is moved there, or its former leader is unreachable.
 
-        Then that one finds out later (`notice`).
+        In that case the former leader finds out later (`notice`).
         """
         server, before = self.server(number), self.leader(shard)
         if before is not None:
@@ -188,9 +188,9 @@ class ShardsWorld(RuleBasedStateMachine):
         request: Callable[[ShardedServices], Coroutine[Any, Any, T]],
         fate: tuple[Mode, int] = (Mode.ANSWERED, 0),
     ) -> tuple[bool | None, T | None]:
-        """Ask a server to do something in a shard, a call of which has that fate.
+        """Send a server a request for a shard; one of its calls has that fate.
 
-        Returns whether it was done, None: nothing was sent, and the answer.
+        Return whether it was done, or None if nothing was sent, and the answer.
         """
         if self.is_cut(shard):
             self.take_over(shard, number + 1, deaf=set(), is_given_back=False)

@@ -1,8 +1,8 @@
 """Each guard of groups is needed: without it a model fails.
 
-What leaders hand on by the simulation of those; the rules of members by the model of one group, and
-what is written and read again by that of a service. The rules have stories of their own besides, in
-`tests/messaging/groups/test_rules.py`.
+The simulation of leaders shows it for the state that leaders hand on, the model of one group for
+the rules of members, and the model of a service for stored state. The rules also have stories of
+their own, in `tests/messaging/groups/test_rules.py`.
 """
 
 from types import SimpleNamespace

@@ -1,6 +1,6 @@
 """Each guard of shards is needed: without it the simulation of `shards_machine` fails.
 
-Those of requests over HTTP are in `tests/api/cluster/test_guards.py`, those of who leads in
+The guards of requests over HTTP are in `tests/api/cluster/test_guards.py`, those of the leaders in
 `tests/cluster/test_sharing.py`.
 """
 

@@ -42,7 +42,7 @@ HOUR_MS = 3_600_000
 FAR_MS = 400 * 24 * HOUR_MS
 STEPS_MS = [sign * ms for sign in (1, -1) for ms in (61_000, 26 * HOUR_MS, FAR_MS)]
 STEPS_SHARE = 0.3
-"""Of transactions, how many see a step of the clock between their start and what they publish."""
+"""The share of transactions with a step of the clock between start and publish."""
 
 
 class DyingStore(MoodyStore):
@@ -62,7 +62,7 @@ class DyingStore(MoodyStore):
 
 @dataclass
 class Work:
-    """What one transaction was to do, and how far that was answered."""
+    """The work of one transaction, and how much of it was answered."""
 
     name: str
     payloads: dict[TopicId, list[bytes]] = field(default_factory=dict)

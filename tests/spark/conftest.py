@@ -1,9 +1,9 @@
 """One Spark for all these tests, and one server; each test has a namespace of its own.
 
-What depends on the place of transactions and owners runs on a server of three shards besides
-(`ON_SHARDS`); `test_shards.py` writes and reads by Spark there. The others do not: each of their
-jobs takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and
-polls, by which they read, run on shards in `tests/api`; streams, tables and types know no shards.
+Tests that depend on the place of transactions and owners also run on a server of three shards
+(`ON_SHARDS`); `test_shards.py` writes and reads with Spark there. Others do not: each of their jobs
+takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and polls,
+by which they read, run on shards in `tests/api`; streams, tables and types do not depend on shards.
 """
 
 import itertools
@@ -37,7 +37,7 @@ CONF = {
     "spark.sql.python.filterPushdown.enabled": "true",
 }
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What starts fastest."""
+"""The settings that start fastest."""
 MASTER = "local[2,3]"
 """Two threads, and three attempts at a task: with local[2] none is repeated."""
 
@@ -99,7 +99,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def crash_order(spark: SparkSession) -> Iterator[Path]:
-    """The file that tells `format("tms_crashing")` where to die."""
+    """The file that says where `format("tms_crashing")` dies."""
     order = Path(os.environ[VARIABLE])
     yield order
     order.unlink(missing_ok=True)

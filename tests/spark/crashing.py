@@ -1,7 +1,7 @@
-"""`format("tms")` that dies where it is told to: `format("tms_crashing")`.
+"""`format("tms_crashing")`: like `format("tms")`, but it dies at a chosen place.
 
-The file that `CRASH_OF_TMS` names says where, as `WHERE PID`; it is removed first, so that it
-happens once. PID is what is killed: a driver's JVM, or 0 for the very process.
+The file that `CRASH_OF_TMS` names has the place, as `WHERE PID`; it is removed first, so that this
+happens once. PID is the process to kill: a driver's JVM, or 0 for the process itself.
 """
 
 import os
@@ -40,7 +40,7 @@ def crash(where: str) -> None:
 
 
 def wait_for_the_test() -> None:
-    """Tell the test that a task is half done, and wait until it has done what it wanted."""
+    """Signal the test that a task is half done, and wait until it has done its part."""
     order = Path(os.environ[VARIABLE])
     if not order.exists() or not order.read_text().startswith(WHILE_STORING):
         return

@@ -14,7 +14,7 @@ ALL = ReadAllAvailable()
 
 
 class Stream:
-    """What Spark does with a reader, in one process."""
+    """Uses a reader as Spark does, in one process."""
 
     def __init__(self, options: Options, **more: str) -> None:
         wanted = stream_read({"startingOffsets": "earliest", **options, **more})

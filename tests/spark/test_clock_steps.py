@@ -12,7 +12,7 @@ from tests.spark.streams import Stream
 
 @contextmanager
 def going_on(server: ServerProcess, offset: dict[str, str] | None = None) -> Iterator[Stream]:
-    """A stream that continues from what its checkpoint has; None: a new one."""
+    """A stream that continues from its checkpoint, or a new one."""
     stream = Stream({"url": server.url}, subscribe="t")
     try:
         if offset is None:

@@ -40,7 +40,7 @@ def guarded(authority: Authority) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def connection(guarded: ServerProcess, authority: Authority) -> dict[str, str]:
-    """The options that say which server it is, and not who asks."""
+    """The options that name the server, without credentials."""
     return {"url": guarded.url, "tms.ca": str(authority.ca)}
 
 

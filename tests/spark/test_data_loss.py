@@ -1,4 +1,4 @@
-"""What a stream has lost is an error, or is logged and passed over, as it was asked for.
+"""Lost messages of a stream are an error, or are logged and skipped, as its options say.
 
 The readers are called as Spark calls them, without Spark (`tests.spark.streams`).
 """
@@ -37,7 +37,7 @@ def server(clock: SteppingClock) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def expire(clock: SteppingClock) -> Callable[[], None]:
-    """Lets so much time pass that all messages expire."""
+    """Lets enough time pass that all messages expire."""
     return partial(clock.suspend, 2 * TTL_S * 1000)
 
 

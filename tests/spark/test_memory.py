@@ -1,4 +1,4 @@
-"""What a task holds does not grow with what it reads or writes."""
+"""The memory of a task does not grow with the amount that it reads or writes."""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tms.spark.writer import BatchWriter
 PAYLOAD = b"x" * 1000
 ROWS_AT_ONCE = 1000
 SMALL, TIMES = 20_000, 4
-"""Rows of a small topic, which are some blocks; the large one has so many times as many."""
+"""Rows of the small topic, a few blocks; the large topic has `TIMES` as many."""
 MARGIN = 1.3
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def _traced() -> Iterator[None]:
 
 
 def most_held(options: dict[str, str], rows: int) -> int:
-    """Write so many rows in one task, read them in one, and return the most that was held."""
+    """Write this number of rows in one task, read them in one; return the most memory in use."""
     tracemalloc.reset_peak()
     watch = Watch()
 
@@ -74,7 +74,7 @@ def test_a_task_holds_no_more_for_a_larger_topic(
     names = [f"small-{number}" for number in range(TIMES)]
     for name in ("first", *names, "large"):
         client.topic(name).create()
-    most_held({**options, "topic": "first"}, ROWS_AT_ONCE)  # What is imported is held from here.
+    most_held({**options, "topic": "first"}, ROWS_AT_ONCE)  # after this, imports are in memory
 
     small = max(most_held({**options, "topic": name}, SMALL) for name in names)
     large = most_held({**options, "topic": "large"}, TIMES * SMALL)

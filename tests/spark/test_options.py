@@ -1,4 +1,4 @@
-"""What options say, and which are refused by name."""
+"""The values of options, and the options that are refused by name."""
 
 import re
 

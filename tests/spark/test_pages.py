@@ -1,7 +1,8 @@
 """README and every page of docs, carried out in README's order on one server.
 
-A newcomer does so: each page uses topics of its own, and prints what it tells. Pages whose server
-is another one (HBase, a cluster, TLS with users) have tests of their own in tests/docs.
+A newcomer does so: each page uses topics of its own, and prints the output that it shows. Pages
+whose server is another one (HBase, a cluster, TLS with users) have tests of their own in
+tests/docs.
 """
 
 import re

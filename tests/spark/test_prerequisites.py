@@ -32,7 +32,7 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def old_python(tmp_path: Path) -> str:
-    """What answers as an older Python does that has all."""
+    """Answers like an older Python that has everything."""
     path = tmp_path / "python3"
     path.write_text("#!/bin/sh\necho 3.9.2\n")
     path.chmod(0o755)

@@ -77,7 +77,7 @@ READ = {"url": "http://localhost:1", "subscribe": "a,b"}
 def test_wrong_options_are_told_when_a_reader_is_loaded(
     options: dict[str, str], named: str
 ) -> None:
-    """Of batches and streams: Spark asks then for the columns."""
+    """Options of batches and streams: Spark asks for the columns then."""
     with pytest.raises(InvalidRequest) as caught:
         TmsDataSource(options).schema()
 
@@ -86,7 +86,7 @@ def test_wrong_options_are_told_when_a_reader_is_loaded(
 
 
 def test_what_is_wrong_with_a_stream_is_told_when_it_is_used() -> None:
-    """What is raised while its reader is made, PySpark hides behind an `UnboundLocalError`."""
+    """PySpark hides errors of the reader's constructor behind an `UnboundLocalError`."""
     source = TmsDataSource({**READ, "endingOffsets": "latest"})
     reader = source.streamReader(source.schema())
     with pytest.raises(InvalidRequest, match="a stream has no end"):

@@ -1,4 +1,4 @@
-"""What Spark says of wrong options, and of topics as tables: in our words, as soon as it can."""
+"""Spark's errors for wrong options, and for topics as tables: our texts, as early as possible."""
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException

@@ -1,4 +1,4 @@
-"""What the tests of the structure share: a collector that pauses."""
+"""The fixture that the tests of the structure share: the collector pauses."""
 
 import gc
 from collections.abc import Iterator

@@ -56,7 +56,7 @@ class Import:
     module: str
     """The module it comes from."""
     name: str | None
-    """What is taken from the module; None where it is the module itself."""
+    """The name taken from the module; None for the module itself."""
     lazy: bool
     """Whether it is loaded only when a function runs."""
 

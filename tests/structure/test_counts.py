@@ -1,4 +1,4 @@
-"""What is counted is told in words that fit one too: no "1 rows are"."""
+"""Texts with a count also fit a count of one: no "1 rows are"."""
 
 import re
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 
 SAY_NOTHING = frozenset({"util", "utils", "common", "helper", "helpers", "manager", "misc"})
-"""Names that could stand over any file."""
+"""Names that would fit any file."""
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|NotImplemented" r"Error")
 """Written in parts, so that this file does not find itself."""
@@ -19,7 +19,7 @@ TEST_MODULE = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MU
 
 
 def test_nothing_is_imported_from_test_modules() -> None:
-    """What tests share has a module of its own."""
+    """Code that tests share has a module of its own."""
     assert [each.place for each in sources(*ALL) if TEST_MODULE.search(each.text)] == []
 
 

@@ -213,10 +213,10 @@ LAZY_ARROWS: dict[str, frozenset[str]] = {
 LAYERS = sorted(ARROWS, key=len, reverse=True)
 
 PLAIN_NAMES = frozenset({"__version__"})
-"""What any layer may take from `tms` itself. Its other names would load the client."""
+"""The names of `tms` itself that any layer may import. Its others would load the client."""
 
 WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.outgoing", "tms.client", "tms.cli")
-"""What works where the package is installed without its extras."""
+"""The modules that work if the package is installed without its extras."""
 SERVER_COMMANDS = ("tms.cli.serve", "tms.cli.doctor")
 NEEDS_SERVER_EXTRA = frozenset(
     {

@@ -12,7 +12,7 @@ from tms.core.errors import TmsError
 
 
 def exported(source: Source) -> list[str] | None:
-    """Return the `__all__` of a file as it is written, None where there is none."""
+    """Return the `__all__` of a file as it is written, None if it has none."""
     for node in source.tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id="__all__")], value=value):

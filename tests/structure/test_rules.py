@@ -1,4 +1,4 @@
-"""Rules that stand in one place alone."""
+"""Rules about constructs that belong in one place only."""
 
 import ast
 import re
@@ -112,7 +112,7 @@ def test_what_goes_by_the_wall_alone_is_not_a_server() -> None:
         "tables/hbase/open_marks.py",
         "tms/cluster/presence.py",
         "tms/core/services/mark.py",
-        "tms/core/runtime/supervision.py",  # tells people when a task failed
+        "tms/core/runtime/supervision.py",  # reports that a task failed
         "tms/core/runtime/trusted_clock.py",
         "tms/server/jobs.py",
         "tms/server/stores.py",
@@ -163,7 +163,7 @@ COMMITTED_SIGNATURES_MAX = 8
 
 
 def test_few_signatures_say_which_messages_a_reader_is_given() -> None:
-    """A poll's options stand once (`tms/client/reading/poll.py`); services take `Isolation`."""
+    """A poll's options are in `tms/client/reading/poll.py`; services take `Isolation`."""
     places = [
         f"{source.place}:{node.lineno} {node.name}"
         for source in sources(*PRODUCT)
@@ -241,11 +241,11 @@ CHANGES = {
     *(("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")),
     *(("tms/server/backups.py", name) for name in ("_task", "_last")),
 }
-"""What a part of a server has or has not, by turns; it is not another part."""
+"""Attributes that a part of a server has or lacks, by turns; they are not other parts."""
 
 
 def _late_parts(tree: ast.AST) -> set[str]:
-    """Return how parts are set in others after those are made, or stand in for one."""
+    """Return the places where parts are set in others later, or replace one."""
     found = set()
     for node in nodes(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -260,7 +260,7 @@ def _late_parts(tree: ast.AST) -> set[str]:
 
 
 def test_the_parts_of_a_server_are_made_once() -> None:
-    """Each part is made of those before it; so whoever has one may use it."""
+    """Each part is made of earlier ones, so code that has one may use it."""
     late = {
         (source.place, name)
         for source in sources("tms/server")

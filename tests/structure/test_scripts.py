@@ -15,10 +15,10 @@ import pytest
 from tests.structure.sources import ROOT
 
 COMMANDS = ("bash", "cat", "cut", "dirname", "find", "sha256sum")
-"""What the script asks of a machine before it makes anything."""
+"""The commands that the script needs before it makes anything."""
 SCRIPT_S_MAX = 120.0
 INPUTS = ("pyproject.toml", "constraints.txt", "requirements.lock")
-"""What .venv is made from."""
+"""The files from which .venv is made."""
 
 
 @pytest.fixture

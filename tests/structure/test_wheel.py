@@ -1,4 +1,4 @@
-"""What is built to be installed: `tms`, which works beside others' packages, and Spark's door."""
+"""The built packages: `tms`, which works beside others' packages, and the one for Spark."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A store in memory that tells how many deleted rows were stepped over, as LevelDB does it."""
+"""A store in memory that counts the deleted rows that a search passes, as LevelDB would."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,17 +10,17 @@ from tables.store import Row
 
 
 class SteppingStore(MemoryStore):
-    """What is deleted stays in the way until it is put again, as if nothing was ever merged.
+    """Deleted rows stay in the way until they are put again, as if nothing was ever merged.
 
-    A search continues, over all that is deleted, to the next row that is there, also behind its
-    end. Backwards it begins with the next row from its end on.
+    A search passes all deleted rows up to the next existing one, even beyond its end. Backwards, it
+    starts with the next row from its end on.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.stepped = 0
         self._all: dict[str, SortedDict] = {table: SortedDict() for table in self._tables}
-        """By key the value, or None where it was deleted."""
+        """The value of each key, or None if it was deleted."""
 
     def _put(self, table: str, key: bytes, value: bytes | None) -> None:
         super()._put(table, key, value)

@@ -1,4 +1,4 @@
-"""Backups of an open store: what they have, what they share, and how damage to them is told."""
+"""Backups of an open store: their content, the files that they share, and damage to them."""
 
 import os
 import random

@@ -127,7 +127,7 @@ def test_so_does_a_crash_of_the_second_creation(crashed: Crashed) -> None:
 def test_what_a_crash_leaves_beside_the_mark_is_taken_away(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Of LevelDB's own files any, cut anywhere: its steps are not seen from here."""
+    """Any of LevelDB's own files, cut anywhere: its steps are not visible from here."""
     folder = tmp_path_factory.mktemp("creating") / "data"
     LevelDBStore(folder).close()
     (folder / _MARK).touch()

@@ -51,7 +51,7 @@ class TestSealed(GroupTableContract):
 
 
 def use(tables: StoreTables, name: str, rounds: int) -> None:
-    """Go on with a group as its service does."""
+    """Continue with a group as its service does."""
     log = read(tables, name).log
     for _ in range(rounds):
         append(tables, log, *[b"row"] * 20)

@@ -235,7 +235,7 @@ def test_a_table_that_is_lost_while_it_runs_is_told_to_readers(
 
 
 def test_a_manifest_of_several_blocks_is_read_whole(tmp_path: Path) -> None:
-    """The keys of its tables stand in it, so that here each edit goes over a block's end."""
+    """It has the keys of its tables, so here each edit crosses the end of a block."""
     for run in range(3):
         store = LevelDBStore(tmp_path, sync=False, write_buffer_bytes=64 * 1024)
         for number in range(30):

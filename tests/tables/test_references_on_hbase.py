@@ -1,4 +1,4 @@
-"""What references to stored payloads cost in calls to HBase, which is the simulated one."""
+"""The cost of references to stored payloads in calls to HBase, which is simulated."""
 
 from collections.abc import AsyncIterator
 

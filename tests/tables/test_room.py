@@ -1,4 +1,4 @@
-"""How much of its disk a store takes, and how much is left there: counted, and told as metrics."""
+"""The disk space that a store uses, and the space left: measured, and shown as metrics."""
 
 import os
 import shutil

@@ -120,7 +120,7 @@ class TestSnapshots:
 
 
 class TearingStore(MemoryStore):
-    """A store without atomic batches: it dies after so many puts and deletes."""
+    """A store without atomic batches: it dies after this number of puts and deletes."""
 
     atomic = False
     is_embedded = False

@@ -1,4 +1,4 @@
-"""A folder that cannot be a data folder is told as that: to try again would not help."""
+"""A folder that cannot be a data folder is reported as such: a retry would not help."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the tests of transactions share."""
+"""Fixtures of the tests of transactions."""
 
 from collections.abc import AsyncIterator
 

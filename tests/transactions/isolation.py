@@ -206,7 +206,7 @@ class Isolation(IsolationWorld):
         )
 
     def _must_lose(self, known: Known, changes: frozenset[bytes]) -> bool:
-        # What conflicts with a long one is forgotten when no short one needs it.
+        # Conflicts of a long transaction are forgotten when no short one needs them.
         is_short = known.transaction.type is TransactionType.SHORT
         return is_short and self._loses(known, changes)
 
@@ -314,6 +314,6 @@ class Isolation(IsolationWorld):
 
     @rule()
     def forget_lists(self) -> None:
-        """Have all lists put together again."""
+        """Rebuild all lists."""
         self.living.state.excluded._kept.clear()
         self.living.state.excluded._kept_pointers = 0

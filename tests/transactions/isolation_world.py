@@ -24,7 +24,7 @@ from tms.transactions.recovery import recover
 
 
 class IsolationWorld(RuleBasedStateMachine):
-    """What is known of a history, and what holds after each of its steps."""
+    """The knowledge about a history, and the rules that hold after each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class IsolationWorld(RuleBasedStateMachine):
         self.latest_ms = self.keys_ms = NOW_MS
         self.last_sequences: dict[str, int] = {}
         self.whose: dict[str, str | None] = {}
-        """Of the owners that have committed a sequence, by whom it was first done."""
+        """For each owner that has committed a sequence, who did so first."""
 
     def open_store(self) -> Store:
         return MemoryStore()

@@ -1,4 +1,4 @@
-"""What the model of isolation knows of transactions, their callers, and their owners."""
+"""The knowledge of the model of isolation: transactions, their callers, and their owners."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ def may_not(caller: Caller, principal: str | None) -> bool:
 
 @dataclass
 class Known:
-    """What the model knows of a transaction."""
+    """The model's knowledge of a transaction."""
 
     transaction: Transaction
     started: int

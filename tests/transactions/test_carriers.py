@@ -1,4 +1,4 @@
-"""What commits carry: one more carrier is one more in a list, with the guarantees of all others.
+"""The carriers of commits: one more is one more in a list, with the guarantees of all others.
 
 The third carrier of these tests keeps counters in rows of the Metadata table. It touches no file of
 the first two, which carry positions and publications of what was stored.
@@ -65,7 +65,7 @@ class Counts(Carried):
 
     def check(self, write_pointers: Collection[int]) -> None:
         if self._counters.is_stale:
-            raise StoreUnavailable(reason="the counters are read anew")
+            raise StoreUnavailable(reason="the counters are read again")
         self.pointers = write_pointers
         if any(self._counters.current.get(name, 0) + by < 0 for name, by in self._added.items()):
             raise InvalidRequest("invalid_body", expected="a counter that does not go below zero")

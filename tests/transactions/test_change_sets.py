@@ -1,4 +1,4 @@
-"""What transactions change: those that change the same conflict, and it is kept within bounds."""
+"""The changes of transactions: overlapping ones conflict, and their memory is bounded."""
 
 import pytest
 
@@ -123,7 +123,7 @@ def test_a_large_change_set_is_refused() -> None:
 
 
 def test_changes_are_kept_within_a_bound() -> None:
-    """Of those in progress and of those committed since the oldest of them began."""
+    """Changes of those in progress, and of those committed since the oldest of them began."""
     each = weight_of([b"1"])
     living = Living(Limits(transaction_changes_kept_bytes_max=3 * each))
     oldest, announcing, last = living.start(), living.start(), living.start()

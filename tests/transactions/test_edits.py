@@ -1,4 +1,4 @@
-"""Edits come back as they were, and damage is always told."""
+"""Edits are decoded as they were encoded, and damage is always detected."""
 
 import struct
 from zlib import crc32

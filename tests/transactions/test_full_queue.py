@@ -1,4 +1,4 @@
-"""What a full queue refuses has changed nothing: in memory as in what a restart finds."""
+"""A refusal by a full queue changes nothing, in memory or after a restart."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What can be asked of the state: infos, and the latest snapshot."""
+"""Queries of the state: infos, and the latest snapshot."""
 
 from tests.transactions.living import LONG, Living
 from tms.core.values.transaction import TransactionType

@@ -1,4 +1,4 @@
-"""What an earlier write may still change late: refused alone, and everything else continues."""
+"""Rows that an earlier write may still change late: only they are refused."""
 
 from collections.abc import AsyncIterator, Sequence
 

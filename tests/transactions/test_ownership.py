@@ -169,7 +169,7 @@ async def test_publishing_at_once_with_the_owner_of_another_is_refused_first(
 ) -> None:
     publish_all = services.messaging.publish_all
     first = await publish_all({A: [b"1"], B: [b"2"]}, owner="o", sequence=1, caller=ANN)
-    for sequence in (1, 2):  # also what would be a duplicate, which tells of the transaction
+    for sequence in (1, 2):  # even a duplicate, which would reveal the transaction
         with pytest.raises(NotPermitted) as caught:
             await publish_all({A: [b"x"]}, owner="o", sequence=sequence, caller=BOB)
         assert caught.value.detail == {"owner": "o"}

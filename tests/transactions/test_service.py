@@ -40,7 +40,7 @@ from tms.transactions.service import TransactionService
 pytestmark = pytest.mark.anyio
 
 VERSION = NOW_MS * 1000
-"""Of the first subscription that is made."""
+"""The version of the first subscription."""
 
 
 async def test_a_transaction_is_seen_whole_once_it_is_committed(services: OpenServices) -> None:

@@ -9,8 +9,8 @@ from tms.wire.avro_bodies import plain_run
 class AvroPollDecoder:
     """Cuts an Avro array of messages into blocks while it arrives.
 
-    It looks at the lengths alone, so a message is decoded once, by whoever iterates over its block.
-    What is kept between two pieces is the beginning of one message at most.
+    It looks at the lengths alone, so a message is decoded once, by the code that iterates over its
+    block. Between two pieces it keeps the beginning of one message at most.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ def test_it_is_found_in_any_json(value: Any, is_ascii: bool) -> None:  # noqa: F
 def test_it_is_found_in_a_publish_of_texts(
     arrays: list[list[str]], pointers: int, random: Any
 ) -> None:
-    """Whose messages are not parsed a second time if they are long."""
+    """Forms whose messages are not parsed a second time if they are long."""
     members: list[tuple[str, Any]] = [("messages", array) for array in arrays]
     members += [("transactionWritePointer", "5")] * pointers
     random.shuffle(members)

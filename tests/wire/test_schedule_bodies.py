@@ -1,4 +1,4 @@
-"""What commits and publishes to several topics schedule survives in JSON."""
+"""Schedules within commits and publishes to several topics are the same after JSON."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Bodies of subscriptions, and what is told of subscriptions and transactions."""
+"""Bodies of subscriptions, and the errors of subscriptions and transactions."""
 
 import json
 from collections.abc import Callable

@@ -162,7 +162,7 @@ def test_a_truncation_survives(ids: list[int], before_ms: int) -> None:
     ],
 )
 def test_a_truncation_is_by_ids_or_by_time(asked: dict[str, Any], code: str) -> None:
-    """Also where a client asks that makes its bodies as ours does."""
+    """Even for a client whose bodies are made like ours."""
     body = bodies.encode_truncation(**asked)
 
     with pytest.raises(InvalidRequest) as refused:

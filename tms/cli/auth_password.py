@@ -34,7 +34,7 @@ def _asked_password() -> str:
     """Return a password that the user typed twice, or the first line from a pipe."""
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
-    given = getpass.getpass("Password: ")
-    if getpass.getpass("Again: ") != given:
+    password = getpass.getpass("Password: ")
+    if getpass.getpass("Again: ") != password:
         stop("The two passwords are not the same.")
-    return given
+    return password

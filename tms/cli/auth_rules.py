@@ -83,7 +83,8 @@ GroupOption = Annotated[
 ]
 WhoOption = Annotated[str, typer.Option("--who", metavar="WHO", help="Only rules for this name.")]
 ExpiresOption = Annotated[
-    float | None, duration("--expires", told="How long the token is valid.", show_default=False)
+    float | None,
+    duration("--expires", help_text="How long the token is valid.", show_default=False),
 ]
 
 
@@ -112,9 +113,9 @@ def grant(
 def revoke(target: Target, ids: IdsArgument) -> None:
     """Remove rules or tokens, each by its id."""
     rules = {rule.id for rule in _send(target, "GET", _RULES, list[RuleBody])}
-    for each in ids:
-        path = _RULES if each in rules else _TOKENS
-        _send(target, "DELETE", f"{path}/{_safe(each)}", None)
+    for rule_id in ids:
+        path = _RULES if rule_id in rules else _TOKENS
+        _send(target, "DELETE", f"{path}/{_safe(rule_id)}", None)
     target.answer(f"Revoked {', '.join(ids)}.", {"revoked": ids})
 
 
@@ -122,8 +123,8 @@ def revoke(target: Target, ids: IdsArgument) -> None:
 @with_target
 def list_rules(target: Target, who: WhoOption = "") -> None:
     """List the rules."""
-    found = _send(target, "GET", _RULES, list[RuleBody])
-    rules = [rule for rule in found if who in ("", rule.who)]
+    listed = _send(target, "GET", _RULES, list[RuleBody])
+    rules = [rule for rule in listed if who in ("", rule.who)]
     rows = [
         (rule.id, rule.who, rule.effect, ",".join(rule.actions), _shown(rule)) for rule in rules
     ]
@@ -145,14 +146,14 @@ def explain(
     """Show whether a caller may do something, and which rule decides it."""
     kind, namespace, name = _place(what)
     [chosen] = _actions(action, kind)
-    asked = {"principal": principal, "action": chosen, "groups": ",".join(group or [])}
+    query = {"principal": principal, "action": chosen, "groups": ",".join(group or [])}
     if kind is Kind.TOPIC:
-        asked |= {"namespace": namespace, **({} if name == "*" else {"topic": name})}
+        query |= {"namespace": namespace, **({} if name == "*" else {"topic": name})}
     elif kind is Kind.SUBJECT and name != "*":
-        asked["subject"] = name
+        query["subject"] = name
     if subscription:
-        asked["subscription"] = subscription
-    ruling = _send(target, "GET", f"v1/auth/explain?{urlencode(asked)}", RulingBody)
+        query["subscription"] = subscription
+    ruling = _send(target, "GET", f"v1/auth/explain?{urlencode(query)}", RulingBody)
     rule = "" if ruling.rule is None else f"\n{ruling.rule.id}: {_told(ruling.rule)}"
     target.answer(f"{ruling.reason}{rule}", ruling)
 
@@ -182,7 +183,7 @@ def token(
 @with_target
 def tokens(target: Target) -> None:
     """List the tokens, with their principals and expiry times, but never the tokens themselves."""
-    found = _send(target, "GET", _TOKENS, list[TokenBody])
+    listed = _send(target, "GET", _TOKENS, list[TokenBody])
     rows = [
         (
             each.id,
@@ -191,10 +192,10 @@ def tokens(target: Target) -> None:
             "never" if each.expires_ms is None else _day(each.expires_ms),
             "settings" if each.is_setting else "-",
         )
-        for each in found
+        for each in listed
     ]
     text = aligned(("ID", "PRINCIPAL", "GROUPS", "ENDS", "FROM"), rows) if rows else "No tokens."
-    target.answer(text, found)
+    target.answer(text, listed)
 
 
 @app.command()
@@ -218,10 +219,10 @@ def _send(
     return None if kind is None else decode_answer(kind, answer)
 
 
-def _safe(given: str) -> str:
-    if not given.isalnum() or not given.isascii():
-        stop(f"{given!r} is not a valid id: `tms auth list` and `tms auth tokens` show the ids.")
-    return given
+def _safe(text: str) -> str:
+    if not text.isalnum() or not text.isascii():
+        stop(f"{text!r} is not a valid id: `tms auth list` and `tms auth tokens` show the ids.")
+    return text
 
 
 def _place(what: str) -> tuple[Kind, str, str]:
@@ -236,9 +237,9 @@ def _place(what: str) -> tuple[Kind, str, str]:
     return Kind.TOPIC, namespace, name
 
 
-def _actions(given: str, kind: Kind) -> list[str]:
+def _actions(text: str, kind: Kind) -> list[str]:
     """Return the actions in a list with commas; an unknown one ends the command."""
-    chosen = [each.strip() for each in given.split(",") if each.strip()]
+    chosen = [each.strip() for each in text.split(",") if each.strip()]
     may_be = sorted(action.value for action in ACTIONS_OF[kind])
     for each in chosen:
         if each not in may_be:

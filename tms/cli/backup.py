@@ -109,7 +109,7 @@ def prune(
     *,
     keep: KeepOption = 1,
     older_than_s: Annotated[
-        float, duration("--older-than", told="Delete only backups of this age.", least_s=0)
+        float, duration("--older-than", help_text="Delete only backups of this age.", least_s=0)
     ] = 0.0,
 ) -> None:
     """Delete old backups, except the newest ones. Damaged manifests are left alone."""

@@ -19,7 +19,7 @@ _PATH = "v1/cleanup"
 _ANSWER_S_MAX = 120.0
 
 Wait = Annotated[
-    float, duration("--wait-s", told="How long to wait for the pass to end.", least_s=0)
+    float, duration("--wait-s", help_text="How long to wait for the pass to end.", least_s=0)
 ]
 
 
@@ -41,8 +41,8 @@ def run(target: Target, *, wait_s: Wait = 30.0, shard: ShardOption = None) -> No
 
 
 def _path(**query: object) -> str:
-    asked = urlencode({name: each for name, each in query.items() if each is not None})
-    return f"{_PATH}?{asked}" if asked else _PATH
+    encoded = urlencode({name: each for name, each in query.items() if each is not None})
+    return f"{_PATH}?{encoded}" if encoded else _PATH
 
 
 def _text(state: CleanupState) -> str:

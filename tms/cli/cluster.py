@@ -53,8 +53,8 @@ def move(
     wishes = decode_answer(
         dict[str, int], target.ask("PUT", "v1/cluster/wishes", body, "application/json")
     )
-    told = "whom the balance says" if instance is None else str(instance)
-    target.answer(f"Shard {shard} is to be led by {told}.", wishes)
+    target_text = "whom the balance says" if instance is None else str(instance)
+    target.answer(f"Shard {shard} is to be led by {target_text}.", wishes)
 
 
 @app.command()
@@ -101,8 +101,8 @@ def release(
 def _text(state: ClusterState) -> str:
     shards = f"{len(state.shards)} shards by {state.by}" if state.shards else ""
     if state.role is Role.ALONE:
-        told = f"{shards}; " if shards else ""
-        return f"{told}this server is alone: it was started without --advertise.".capitalize()
+        prefix = f"{shards}; " if shards else ""
+        return f"{prefix}this server is alone: it was started without --advertise.".capitalize()
     now_ms = SystemClock().now_ms()
     led = Counter(each.leader for each in state.shards)
     rows = []
@@ -121,18 +121,20 @@ def _text(state: ClusterState) -> str:
     heads = (*_HEADS[:2], _SHARDS, *_HEADS[2:]) if state.shards else _HEADS
     if state.shards:
         away = [str(each.shard) for each in state.shards if each.state is not ShardStanding.SERVING]
-        told = f"{shards}, {len(away)} not served: {', '.join(away)}" if away else shards
+        prefix = f"{shards}, {len(away)} not served: {', '.join(away)}" if away else shards
         for instance in state.instances:
             if unopened := ", ".join(map(str, instance.unopened_shards)):
-                told += f"; server {instance.id} could not open {unopened}"
+                prefix += f"; server {instance.id} could not open {unopened}"
     else:
         token = "" if state.token is None else f", with token {state.token}"
-        told = "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
-        told += token
+        prefix = (
+            "there is no leader now" if state.leader is None else f"the leader is {state.leader}"
+        )
+        prefix += token
     for instance in state.instances:
         if unreached := ", ".join(map(str, instance.unreached_servers)):
-            told += f"; server {instance.id} does not reach {unreached}"
-    return f"{aligned(heads, rows)}\n{told}; {state.id} answered."
+            prefix += f"; server {instance.id} does not reach {unreached}"
+    return f"{aligned(heads, rows)}\n{prefix}; {state.id} answered."
 
 
 def _shards_text(state: ClusterState) -> str:

@@ -81,16 +81,16 @@ Cleaned = Annotated[
 @with_target
 def tables(target: Target, *, store: StoreOption = None, shard: ShardOption = None) -> None:
     """List the tables with their rows and sizes. This reads all rows."""
-    found = asyncio.run(_sizes(inspected(target, store, shard)))
+    sizes = asyncio.run(_sizes(inspected(target, store, shard)))
     heads = ("TABLE", "ROWS", "BYTES", "ON DISK")
     rows = [
-        (row["table"], str(row["rows"]), str(row["bytes"]), str(row["disk_bytes"])) for row in found
+        (row["table"], str(row["rows"]), str(row["bytes"]), str(row["disk_bytes"])) for row in sizes
     ]
-    target.answer(aligned(heads, rows), found)
+    target.answer(aligned(heads, rows), sizes)
 
 
 async def _sizes(opening: Opening) -> list[Facts]:
-    found: list[Facts] = []
+    sizes: list[Facts] = []
     async with opening as inspection:
         with counting("reading") as count:
             for table in TABLES:
@@ -98,9 +98,9 @@ async def _sizes(opening: Opening) -> list[Facts]:
                 async for part in parts(partial(inspection.size, table, limit=ROWS_MAX)):
                     rows, size, on_disk = rows + part.rows, size + part.bytes, part.disk_bytes
                     count(part.rows)
-                told = {"table": table, "rows": rows, "bytes": size, "disk_bytes": on_disk}
-                found.append(told)
-    return found
+                facts = {"table": table, "rows": rows, "bytes": size, "disk_bytes": on_disk}
+                sizes.append(facts)
+    return sizes
 
 
 @app.command()
@@ -118,8 +118,8 @@ def rows(
     """Print decoded rows, one line of JSON for each."""
     topic_id = None if topic is None else topic_id_of(topic, target.namespace)
     from_ms = None if start is None else parse_time_ms(start, "--from")
-    wanted = Wanted(_table(table), topic_id, from_ms, limit)
-    asyncio.run(_print_rows(inspected(target, store, shard), [wanted]))
+    selection = Wanted(_table(table), topic_id, from_ms, limit)
+    asyncio.run(_print_rows(inspected(target, store, shard), [selection]))
 
 
 def _table(name: str) -> str:
@@ -128,10 +128,10 @@ def _table(name: str) -> str:
     return name
 
 
-async def _print_rows(opening: Opening, wanted: Iterable[Wanted]) -> None:
+async def _print_rows(opening: Opening, selections: Iterable[Wanted]) -> None:
     async with opening as inspection:
-        for each in wanted:
-            async for facts in each.rows(inspection):
+        for selection in selections:
+            async for facts in selection.rows(inspection):
                 print(json.dumps(facts))
     sys.stdout.flush()
 
@@ -146,15 +146,15 @@ def explain(
     store: StoreOption = None,
 ) -> None:
     """Explain a message id: its parts, its stored rows, and which readers get the message."""
-    topic_id, wanted = topic_id_of(topic, target.namespace), parse_id(message_id)
+    topic_id, target_message = topic_id_of(topic, target.namespace), parse_id(message_id)
 
     async def ask() -> Facts:
         async with inspected(target, store) as inspection:
-            return await inspection.explain(topic_id, wanted)
+            return await inspection.explain(topic_id, target_message)
 
     facts = asyncio.run(ask())
-    told = {key: value for key, value in facts.items() if key != "said"}
-    target.answer("\n".join([named(told), *facts["said"]]), facts)
+    shown = {key: value for key, value in facts.items() if key != "said"}
+    target.answer("\n".join([named(shown), *facts["said"]]), facts)
 
 
 @app.command()
@@ -166,8 +166,10 @@ def bounds(target: Target, *, store: StoreOption = None, shard: ShardOption = No
         async with inspected(target, store, shard) as inspection:
             return await inspection.bounds()
 
-    found = asyncio.run(ask())
-    target.answer(bounds_text(found.bounds, found.invalid), bounds_record(found))
+    bounds_found = asyncio.run(ask())
+    target.answer(
+        bounds_text(bounds_found.bounds, bounds_found.invalid), bounds_record(bounds_found)
+    )
 
 
 def bounds_text(prune_bounds: Iterable[PruneBound], invalid: InvalidState | None) -> str:
@@ -231,7 +233,7 @@ async def _checked(
 ) -> tuple[Problems, str | None]:
     """Return the problems of all shards, and why a shard was not checked."""
     shards = [shard] if shard is not None else await shards_of(target, store)
-    found: list[Problems] = []
+    problems: list[Problems] = []
     failure: str | None = None
     with counting("checking") as count:
         for each in shards:
@@ -241,16 +243,16 @@ async def _checked(
                     async for part in _parts_of(inspection, is_cleaned=is_cleaned):
                         count(part.rows)
                         named = [f"{place}{problem}" for problem in part.problems]
-                        found.append(replace(part, problems=named))
+                        problems.append(replace(part, problems=named))
             except Unavailable as error:
                 if len(shards) == 1:
                     raise
                 failure = failure or f"{place}{error}"
     together = Problems(
-        problems=[problem for part in found for problem in part.problems],
-        rows=sum(part.rows for part in found),
-        sealed=sum(part.sealed for part in found),
-        without_payloads=sum(part.without_payloads for part in found),
+        problems=[problem for part in problems for problem in part.problems],
+        rows=sum(part.rows for part in problems),
+        sealed=sum(part.sealed for part in problems),
+        without_payloads=sum(part.without_payloads for part in problems),
     )
     return together, failure
 

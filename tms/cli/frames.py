@@ -28,8 +28,8 @@ class Frames:
         return [Message(payload, self.key, self.headers) for payload in payloads]
 
     def _split(self, index: int, line: bytes, separator: bytes) -> Message:
-        key, found, payload = line.partition(separator)
-        if not found:
+        key, parts, payload = line.partition(separator)
+        if not parts:
             shown = shown_of(line)
             raise WrongMessage(index, f"there is no {shown_of(separator)!r} in it: {shown}")
         return Message(payload, key, self.headers)
@@ -56,8 +56,8 @@ def frames_of(key: bytes | None, headers: list[bytes], key_separator: bytes | No
         raise typer.BadParameter("--key-separator must not be empty")
     named: dict[str, bytes] = {}
     for text in headers:
-        name, found, value = text.partition(b"=")
-        wrong = None if found else "it is not NAME=VALUE"
+        name, parts, value = text.partition(b"=")
+        wrong = None if parts else "it is not NAME=VALUE"
         try:
             decoded = name.decode()
         except UnicodeDecodeError:

@@ -39,11 +39,11 @@ _NUMBERS = [name for name, declared in DECLARED.items() if declared.ge is not No
 
 def _option(name: str) -> Any:
     """Return the option of a setting; its value is None if it is not given."""
-    seconds, told = "_s" in name, DECLARED[name].description or ""
+    seconds, help_text = "_s" in name, DECLARED[name].description or ""
     flag = "--" + name.replace("_s", "", seconds).replace("_", "-")
     if seconds:
-        return duration(flag, told=told, whole=True)
-    return typer.Option(flag, metavar="N", help=told)
+        return duration(flag, help_text=help_text, whole=True)
+    return typer.Option(flag, metavar="N", help=help_text)
 
 
 _with_settings = with_options(
@@ -68,7 +68,7 @@ def _open_facts(message: OpenMessage) -> dict[str, Any]:
     return asdict(message) | {"id": str(MessageId.decode(message.id))}
 
 
-def _told(group: Group) -> str:
+def _described(group: Group) -> str:
     facts = group_record(group)
     rows = {**facts, **facts.pop("settings"), **facts.pop("state")}
     del rows["settings"], rows["state"]
@@ -105,21 +105,21 @@ def create(
     **settings: int | str | None,
 ) -> None:
     """Create a group. An existing group with the same order is not changed."""
-    asked = GroupSettings(order, **_given(settings))
+    requested = GroupSettings(order, **_given(settings))
     with target.connect() as client:
         group = client.topic(topic).group(name)
         made = group.create(order, after=_place(after, "--after"), **_given(settings))
     kept = [
         f"{setting} {there}"
         for setting in _NUMBERS
-        if (there := getattr(made.settings, setting)) != getattr(asked, setting)
+        if (there := getattr(made.settings, setting)) != getattr(requested, setting)
     ]
     if kept:
         state = f"exists already; its settings are not changed: {', '.join(kept)}"
-        told = f"Group {name} of topic {topic} {state}."
+        text = f"Group {name} of topic {topic} {state}."
     else:
-        told = f"Created group {name} of topic {topic}."
-    target.answer(told, group_record(made))
+        text = f"Created group {name} of topic {topic}."
+    target.answer(text, group_record(made))
 
 
 def _given(settings: Mapping[str, int | str | None]) -> GroupOptions:
@@ -132,9 +132,9 @@ def _given(settings: Mapping[str, int | str | None]) -> GroupOptions:
 def list_groups(target: Target, topic: TopicArgument) -> None:
     """List a topic's groups and their progress."""
     with target.connect(StoreAccess.READ) as client:
-        found = in_order(client.topic(topic).groups())
+        groups = in_order(client.topic(topic).groups())
     heads = ("NAME", "ORDER", "UNREAD", "OPEN", "LEASED", "WAITING", "MEMBERS", "LIMITED-BY")
-    target.answer_list(heads, map(_row, found), [*map(group_record, found)])
+    target.answer_list(heads, map(_row, groups), [*map(group_record, groups)])
 
 
 @app.command()
@@ -145,13 +145,13 @@ def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
         remote = client.topic(topic).group(name)
         group = remote.show()
         failed = [each for each in remote.open(limit=_OPEN_LOOKED_AT) if each.attempts]
-    told = [
+    lines = [
         f"failed       {each.id.hex()} in {counted(each.attempts, 'attempt')}, last by "
         f"{each.last_member or '-'}: {each.reason or '-'}"
         for each in failed
     ]
     facts = {**group_record(group), "failed": [_open_facts(each) for each in failed]}
-    target.answer("\n".join([_told(group), *told]), facts)
+    target.answer("\n".join([_described(group), *lines]), facts)
 
 
 @app.command(epilog="\b\nExample:\n  tms group take orders billing --limit 10 --ack")
@@ -177,8 +177,8 @@ def take(
         group = client.topic(topic).group(name)
         prefetch = 10 if limit is None else min(limit, 10)
         for message in islice(group.take(lease_s=lease, prefetch=prefetch), limit):
-            given = message.message
-            print(json_of(given) if target.as_json else text_of(given), flush=True)
+            taken = message.message
+            print(json_of(taken) if target.as_json else text_of(taken), flush=True)
             if ack:
                 message.ack()
 
@@ -197,11 +197,11 @@ def delete(target: Target, topic: TopicArgument, name: NameArgument) -> None:
 def members(target: Target, topic: TopicArgument, name: NameArgument) -> None:
     """List the members of a group that hold messages, or were seen recently."""
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).group(name).members()
-    facts = [*map(asdict, found)]
+        members_seen = client.topic(topic).group(name).members()
+    facts = [*map(asdict, members_seen)]
     rows = [
         (each.name, each.principal or "-", str(each.holds), str(each.since_ms), str(each.seen_ms))
-        for each in found
+        for each in members_seen
     ]
     target.answer_list(("NAME", "PRINCIPAL", "HOLDS", "SINCE", "SEEN"), rows, facts)
 
@@ -221,8 +221,8 @@ def list_open(
     """List a group's open messages, with their failures and the members that hold them."""
     behind = None if after is None else parse_message_id(after, "--after")
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).group(name).open(after=behind, limit=limit)
-    facts = [_open_facts(each) for each in found]
+        messages_open = client.topic(topic).group(name).open(after=behind, limit=limit)
+    facts = [_open_facts(each) for each in messages_open]
     rows = [tuple("-" if value is None else str(value) for value in row.values()) for row in facts]
     columns = ("ID", "ATTEMPTS", "STATE", "MEMBER", "UNTIL", "LAST MEMBER", "REASON")
     target.answer_list(columns, rows, facts)
@@ -261,9 +261,9 @@ def resume(target: Target, topic: TopicArgument, name: NameArgument) -> None:
         _change(target, client.topic(topic).group(name), f"Resumed group {name}", {"paused": False})
 
 
-def _change(target: Target, group: TopicGroup, told: str, changes: GroupOptions) -> None:
+def _change(target: Target, group: TopicGroup, text: str, changes: GroupOptions) -> None:
     changed = group.set(**changes)
-    target.answer(f"{told} of topic {changed.topic_id.name}.", group_record(changed))
+    target.answer(f"{text} of topic {changed.topic_id.name}.", group_record(changed))
 
 
 @app.command(epilog="\b\nExample:\n  tms group seek orders billing --to 2026-08-01T12:00:00Z")
@@ -292,7 +292,7 @@ def skip(
     name: NameArgument,
     messages: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids of open messages.")],
 ) -> None:
-    """Settle open messages without an ack, whoever has them."""
+    """Settle open messages without an ack, even leased ones."""
     ids = [parse_message_id(each, "ID") for each in messages]
     with target.connect() as client:
         count = client.topic(topic).group(name).skip(ids)

@@ -50,10 +50,10 @@ def list_letters(
     """List dead letters that were neither redriven nor dropped, the oldest first."""
     behind = None if after is None else parse_message_id(after, "--after")
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).group(name).dead_letters(after=behind, limit=limit)
-    facts = [letter_record(each) for each in found.letters]
+        page = client.topic(topic).group(name).dead_letters(after=behind, limit=limit)
+    facts = [letter_record(each) for each in page.letters]
     heads = ("ID", "DISPOSITION", "ATTEMPTS", "MEMBER", "REASON")
-    target.answer_list(heads, map(_row, found.letters), facts)
+    target.answer_list(heads, map(_row, page.letters), facts)
 
 
 @app.command()
@@ -65,13 +65,13 @@ def show(
     letter: Annotated[str, typer.Argument(metavar="ID", help="The id of a dead letter.")],
 ) -> None:
     """Show a dead letter: where it came from, why it failed, and its message."""
-    wanted = parse_message_id(letter, "ID")
-    before = id_before(wanted) if any(wanted) else None
+    letter_id = parse_message_id(letter, "ID")
+    before = id_before(letter_id) if any(letter_id) else None
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).group(name).dead_letters(after=before, limit=1).letters
-    if not found or found[0].id != wanted:
+        letters = client.topic(topic).group(name).dead_letters(after=before, limit=1).letters
+    if not letters or letters[0].id != letter_id:
         raise typer.BadParameter(f"group {name} has no such dead letter", param_hint="ID")
-    record = letter_record(found[0])
+    record = letter_record(letters[0])
     width = max(map(len, record))
     lines = [f"{key:<{width}}  {'-' if value is None else value}" for key, value in record.items()]
     target.answer("\n".join(lines), record)
@@ -97,7 +97,7 @@ def redrive(
         typer.Option(metavar="N", min=1, help="With --all: how many messages a second at most."),
     ] = None,
 ) -> None:
-    """Give the messages of dead letters to the group again, from the first attempt."""
+    """Deliver the messages of dead letters to the group again, from the first attempt."""
     if bool(letters) == every:
         raise typer.BadParameter("give either ids or --all")
     ids = None if every else [parse_message_id(each, "ID") for each in letters or ()]

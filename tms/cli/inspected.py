@@ -120,9 +120,9 @@ class _Server:
 
     async def _ask(self, kind: type[Answer], path: str, **query: object) -> Answer:
         query["shard"] = self._shard
-        asked = urlencode({name: each for name, each in query.items() if each is not None})
+        encoded = urlencode({name: each for name, each in query.items() if each is not None})
         answer = await repeat(
-            partial(self._http.send, "GET", f"{_DEBUG}/{path}?{asked}"),
+            partial(self._http.send, "GET", f"{_DEBUG}/{path}?{encoded}"),
             when=_is_busy,
             for_s=_BUSY_S_MAX,
         )
@@ -197,13 +197,13 @@ class Wanted:
 
     async def rows(self, inspection: PartwiseInspection) -> AsyncIterator[Facts]:
         """Yield the rows, decoded."""
-        left = sys.maxsize if self.limit is None else self.limit
+        remaining = sys.maxsize if self.limit is None else self.limit
         after: str | None = None
-        while left:
-            asked = min(left, ROWS_MAX)
-            part = await inspection.rows(self.table, self.topic_id, self.from_ms, after, asked)
+        while remaining:
+            count = min(remaining, ROWS_MAX)
+            part = await inspection.rows(self.table, self.topic_id, self.from_ms, after, count)
             for facts in part.rows:
                 yield facts
-            left, after = left - len(part.rows), part.next
+            remaining, after = remaining - len(part.rows), part.next
             if after is None:
                 return

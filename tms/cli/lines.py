@@ -11,10 +11,10 @@ from tms.core.values.message import Message, published_ms
 from tms.wire.json_values import json_of as json_bytes
 
 
-def text_of(given: Message | Record) -> str:
+def text_of(message: Message | Record) -> str:
     """Return the line for people. What a terminal would not print is escaped."""
-    said = [utc_of(published_ms(given.id)), given.id.hex()]
-    return "  ".join([*said, content_of(given)])
+    said = [utc_of(published_ms(message.id)), message.id.hex()]
+    return "  ".join([*said, content_of(message)])
 
 
 def utc_of(time_ms: int) -> str:
@@ -23,34 +23,35 @@ def utc_of(time_ms: int) -> str:
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def content_of(given: Message | Record) -> str:
+def content_of(message: Message | Record) -> str:
     """Return the key, the headers and the payload, for people."""
-    said = [] if given.key is None else [f"key={_printable(given.key)}"]
+    said = [] if message.key is None else [f"key={_printable(message.key)}"]
     said += [
-        f"{_printable(name.encode())}={_printable(value)}" for name, value in given.headers.items()
+        f"{_printable(name.encode())}={_printable(value)}"
+        for name, value in message.headers.items()
     ]
-    said.append(_said_of(given))
+    said.append(_said_of(message))
     return "  ".join(said)
 
 
-def _said_of(given: Message | Record) -> str:
-    if isinstance(given, Record) and given.error is not None:
-        return f"(damaged: {printable(given.error)})  {_printable(given.payload)}"
-    if given.is_tombstone:
+def _said_of(message: Message | Record) -> str:
+    if isinstance(message, Record) and message.error is not None:
+        return f"(damaged: {printable(message.error)})  {_printable(message.payload)}"
+    if message.is_tombstone:
         return "(no payload)"
-    return _printable(given.value if isinstance(given, Record) else given.payload)
+    return _printable(message.value if isinstance(message, Record) else message.payload)
 
 
-def json_of(given: Message | Record) -> str:
+def json_of(message: Message | Record) -> str:
     """Return the line for programs."""
-    line: dict[str, object] = {"id": given.id.hex(), "timestamp": published_ms(given.id)}
-    if isinstance(given, Record) and given.key_schema_id is not None:
-        line["key"] = msgspec.Raw(given.key)
-    elif given.key is not None:
-        line |= _told("key", given.key)
-    if given.headers:
-        line["headers"] = {name: json_bytes(value) for name, value in given.headers.items()}
-    line |= _told_by(given) if isinstance(given, Record) else _payload_of(given)
+    line: dict[str, object] = {"id": message.id.hex(), "timestamp": published_ms(message.id)}
+    if isinstance(message, Record) and message.key_schema_id is not None:
+        line["key"] = msgspec.Raw(message.key)
+    elif message.key is not None:
+        line |= _told("key", message.key)
+    if message.headers:
+        line["headers"] = {name: json_bytes(value) for name, value in message.headers.items()}
+    line |= _told_by(message) if isinstance(message, Record) else _payload_of(message)
     return msgspec.json.encode(line).decode()
 
 

@@ -248,8 +248,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001  typer calls it
-    if asked:
+def _print_version(requested: bool) -> None:  # noqa: FBT001  typer calls it
+    if requested:
         print(__version__)
         raise typer.Exit
 

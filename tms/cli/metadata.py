@@ -111,7 +111,7 @@ def list_children(
         names = await opened.get_children(path)
         return [(name, await opened.get(f"{top}/{name}")) for name in names]
 
-    found = _run(store, read)
+    children = _run(store, read)
     rows = [
         (name, "-", "-", "-")
         if value is None
@@ -121,11 +121,11 @@ def list_children(
             str(len(value.value)),
             _time(value.stat.modified_ms),
         )
-        for name, value in found
+        for name, value in children
     ]
     facts = [
         {"name": name, "version": None if value is None else value.stat.version}
-        for name, value in found
+        for name, value in children
     ]
     answering(context, as_json=as_json).answer_list(_HEADS, rows, facts)
 
@@ -240,14 +240,14 @@ async def follow(target: Target, opened: MetadataStore, path: str, limit: int | 
     happened: asyncio.Queue[Notification | SessionEvent] = asyncio.Queue()
     opened.observe(happened.put_nowait, path)
     opened.observe_session(happened.put_nowait)
-    left = limit
-    while left is None or left > 0:
+    remaining = limit
+    while remaining is None or remaining > 0:
         what = await happened.get()
         if isinstance(what, SessionEvent):
             target.answer(f"- {what.value}", {"session": what.value})
         else:
             await _print_change(target, opened, what)
-            left = left if left is None else left - 1
+            remaining = remaining if remaining is None else remaining - 1
         sys.stdout.flush()
 
 

@@ -23,17 +23,17 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The namespace
 
 def _option(name: str) -> Any:
     """Return the option of a setting: `--messages-per-s` for `publish_messages_per_s`."""
-    told = SCHEMAS[name]["description"]
+    help_text = SCHEMAS[name]["description"]
     words = name.removeprefix("publish_").replace("ttl_s", "ttl").replace("bytes_max", "bytes")
     flag = "--" + words.replace("_", "-")
     if words.startswith("ttl"):
-        return duration(flag, told=told, whole=True, show_default=False)
+        return duration(flag, help_text=help_text, whole=True, show_default=False)
     metavar = "BYTES" if "bytes" in words else "COUNT"
-    return typer.Option(flag, metavar=metavar, help=told, show_default=False)
+    return typer.Option(flag, metavar=metavar, help=help_text, show_default=False)
 
 
-def _settings(given: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in given.items()) or "-"
+def _settings(settings: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "-"
 
 
 def _row(namespace: Namespace) -> tuple[str, ...]:
@@ -45,8 +45,8 @@ def _row(namespace: Namespace) -> tuple[str, ...]:
 def list_namespaces(target: Target) -> None:
     """List the namespaces that have settings; the server's limits apply to the others."""
     with target.connect(StoreAccess.READ) as client:
-        found = in_order(client.namespaces.namespaces())
-    target.answer_list(_HEADS, map(_row, found), [*map(namespace_record, found)])
+        namespaces = in_order(client.namespaces.namespaces())
+    target.answer_list(_HEADS, map(_row, namespaces), [*map(namespace_record, namespaces)])
 
 
 @app.command()
@@ -55,9 +55,9 @@ def show(target: Target, name: NameArgument) -> None:
     """Show the limits of a namespace, and which of them it sets itself."""
     with target.connect(StoreAccess.READ) as client:
         namespace = client.namespaces.namespace(name)
-    given = namespace.settings.given()
+    settings = namespace.settings.given()
     rows = [
-        (rule, "-" if value is None else str(value), "namespace" if rule in given else "server")
+        (rule, "-" if value is None else str(value), "namespace" if rule in settings else "server")
         for rule in NamespaceRules.__slots__
         for value in [getattr(namespace.rules, rule)]
     ]

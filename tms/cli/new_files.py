@@ -24,11 +24,11 @@ def write_new(folder: Path, files: Mapping[str, bytes]) -> None:
         for name, content in files.items():
             _write(folder / name, content, written)
     except BaseException as error:
-        for each in written:
-            each.unlink()
+        for path in written:
+            path.unlink()
         if isinstance(error, FileExistsError):
-            told = f"{error.filename} exists already: name another folder, or delete it"
-            raise FilesRefused(told) from None
+            message = f"{error.filename} exists already: name another folder, or delete it"
+            raise FilesRefused(message) from None
         if isinstance(error, OSError):
             raise FilesRefused(f"{error.filename or folder}: {error.strerror}") from None
         raise

@@ -71,7 +71,7 @@ Follow = Annotated[
 ]
 Wait = Annotated[
     float,
-    duration("--wait", told="If there are no messages, how long to wait for some.", least_s=0),
+    duration("--wait", help_text="If there are no messages, how long to wait for some.", least_s=0),
 ]
 Tx = Annotated[
     str | None,
@@ -191,16 +191,16 @@ def _consume(
     **how: Any,
 ) -> None:
     """Print the messages after the position, then move it: unprinted ones will be read again."""
-    left = limit
-    while left != 0:
-        asked = left
+    remaining = limit
+    while remaining != 0:
+        asked = remaining
         if follow or decoded is not None:
-            asked = CONSUMED_MAX if left is None else min(left, CONSUMED_MAX)
+            asked = CONSUMED_MAX if remaining is None else min(remaining, CONSUMED_MAX)
         last, count = _print_consumed(line_of, consumer.poll(asked, **how), decoded, flush=follow)
         if last is not None:
             sys.stdout.flush()
             consumer.advance(last)
-        left = None if left is None else left - count
+        remaining = None if remaining is None else remaining - count
         if not follow and (decoded is None or not count):
             return
 
@@ -215,9 +215,9 @@ def _print_consumed(
     """Print messages; return the last one and their number."""
     last, count = None, 0
     if decoded is not None:
-        given = list(messages)
-        _print(line_of, decoded(given), flush=flush)
-        return (given[-1] if given else None), len(given)
+        consumed = list(messages)
+        _print(line_of, decoded(consumed), flush=flush)
+        return (consumed[-1] if consumed else None), len(consumed)
     for last in messages:
         _print(line_of, (last,), flush=flush)
         count += 1

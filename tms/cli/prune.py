@@ -41,7 +41,7 @@ def prune(
     config: ConfigOption = None,
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
-    """Delete rows that no reader can see any more from a store on HBase, region by region."""
+    """Delete rows that readers can no longer see from a store on HBase, region by region."""
     from tms.server.jobs import open_pruning  # noqa: PLC0415  the whole server
 
     otherwise = "is cleaned up by its server; start that with `tms cleanup run`."

@@ -1,9 +1,9 @@
 """`tms publish`: messages from arguments, standard input or files.
 
-Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`, or the
-ids of scheduled messages, for `tms topic scheduled cancel`; with --json the messages' ids too. How
-much was published is told on standard error. Each batch is durable, and its range printed, before
-the next is sent.
+Standard output only has the rollback ranges, for `tms rollback`, or the ids of scheduled messages,
+for `tms topic scheduled cancel`; with --json the messages' ids too. The number of published
+messages is printed to standard error. Each batch is durable, and its range printed, before the next
+is sent.
 """
 
 import os
@@ -85,7 +85,7 @@ WritePointer = Annotated[
 ]
 After = Annotated[
     float | None,
-    duration("--after", told="Publish the messages after this time.", least_s=0),
+    duration("--after", help_text="Publish the messages after this time.", least_s=0),
 ]
 At = Annotated[
     str | None,
@@ -194,15 +194,15 @@ def publish(
     at: At = None,
 ) -> None:
     """Publish messages to a topic, in order."""
-    given = inputs or []
-    if given == [b"-"] and not whole_files:
-        given, from_stdin, lines = [], True, False
-    form = _form_of(given, from_stdin=from_stdin, lines=lines, whole_files=whole_files)
+    texts = inputs or []
+    if texts == [b"-"] and not whole_files:
+        texts, from_stdin, lines = [], True, False
+    form = _form_of(texts, from_stdin=from_stdin, lines=lines, whole_files=whole_files)
     frames = frames_of(key, headers or [], key_separator)
     encoding = encoding_of(schema, key_schema, schema_type)
     if key_separator is not None and form not in (_Form.STDIN, _Form.LINES):
         raise typer.BadParameter("--key-separator is for --stdin and --lines")
-    if is_tombstone and (given or form is not _Form.ARGUMENTS or key is None):
+    if is_tombstone and (texts or form is not _Form.ARGUMENTS or key is None):
         raise typer.BadParameter("--tombstone is a message of its own: give --key and no message")
     if buffer and write_pointer is None:
         raise typer.BadParameter("--buffer is for the messages of a transaction: give --tx")
@@ -216,13 +216,13 @@ def publish(
         _Report, target, write_pointer, frames, encoding, delivery=delivery, buffer=buffer
     )
     if form is _Form.ARGUMENTS:
-        if not given and not is_tombstone and (write_pointer is None or buffer):
+        if not texts and not is_tombstone and (write_pointer is None or buffer):
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
-        messages = [frames.tombstone()] if is_tombstone else frames.around(given)
+        messages = [frames.tombstone()] if is_tombstone else frames.around(texts)
         with target.connect() as client:
             report_to(client.topic(topic)).publish_given(messages, last)
         return
-    paths = [Path(os.fsdecode(text)) for text in given]
+    paths = [Path(os.fsdecode(text)) for text in texts]
     total_bytes = size_of(paths) if paths else None
     with target.connect() as client:
         client.topic(topic).properties()  # report a wrong name or address before reading input
@@ -239,15 +239,15 @@ def _delivery_of(after_s: float | None, at: str | None) -> DeliveryTime | None:
     return DeliveryTime(at_ms=parse_time_ms(at, "--at"))
 
 
-def _form_of(given: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
+def _form_of(bodies: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
     flags = {_Form.STDIN: from_stdin, _Form.LINES: lines, _Form.FILES: whole_files}
     forms = [form for form, is_set in flags.items() if is_set]
     if len(forms) > 1:
         raise typer.BadParameter("give only one of --stdin, --lines and --file")
     form = forms[0] if forms else _Form.ARGUMENTS
-    if form is _Form.STDIN and given:
+    if form is _Form.STDIN and bodies:
         raise typer.BadParameter("give messages either as arguments or by --stdin")
-    if form in (_Form.LINES, _Form.FILES) and not given:
+    if form in (_Form.LINES, _Form.FILES) and not bodies:
         raise typer.BadParameter(f"name the files after {form.value}")
     return form
 
@@ -316,7 +316,7 @@ class _Report:
             print(f"{done} {counted(self._count, 'message')}.", file=sys.stderr)
 
     def _publish_one(self, messages: Sequence[GivenMessage], if_last: IfLast | None = None) -> None:
-        """Publish one batch, and print what is told of it."""
+        """Publish one batch, and print its range or its ids."""
         if self._delivery is not None:
             self._schedule_one(messages, self._delivery)
             return

@@ -21,10 +21,10 @@ def registry() -> None:
 def status(target: Target) -> None:
     """Show which server writes the schemas, and how far this one has read."""
     with target.connect(StoreAccess.READ) as client:
-        told = client.registry.status()
+        state = client.registry.status()
     who = "each server writes"
-    if told.mode == "master":
-        who = f"{told.role}; the master is {told.master or 'not known'}, in epoch {told.epoch}"
-    versions, subjects = counted(told.versions, "version"), counted(told.subjects, "subject")
-    read = f"{versions} of {subjects}, up to record {told.sequence}"
-    target.answer(f"{told.mode}: {who}\n{read}", asdict(told))
+    if state.mode == "master":
+        who = f"{state.role}; the master is {state.master or 'not known'}, in epoch {state.epoch}"
+    versions, subjects = counted(state.versions, "version"), counted(state.subjects, "subject")
+    read = f"{versions} of {subjects}, up to record {state.sequence}"
+    target.answer(f"{state.mode}: {who}\n{read}", asdict(state))

@@ -42,7 +42,7 @@ def parse_range(text: str) -> RollbackRange:
 
 @with_target
 def rollback(target: Target, topic: TopicArgument, ranges: Ranges) -> None:
-    """Roll back transactional publishes, so that no transaction sees their messages any more."""
+    """Roll back transactional publishes, so that transactions no longer see their messages."""
     parsed = [parse_range(text) for text in ranges]
     with target.connect() as client:
         for published in parsed:

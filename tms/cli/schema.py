@@ -55,13 +55,13 @@ def _read(file: Path) -> str:
 
 
 def _references(given: list[str] | None) -> list[SchemaReference]:
-    found = []
+    references = []
     for text in given or ():
         match = _REFERENCE.fullmatch(text)
         if match is None:
             stop(f"--reference {text}: give NAME=SUBJECT/VERSION, such as Address=address/1")
-        found.append(SchemaReference(match["name"], match["subject"], int(match["version"])))
-    return found
+        references.append(SchemaReference(match["name"], match["subject"], int(match["version"])))
+    return references
 
 
 def _record(version: SchemaVersion) -> dict[str, object]:
@@ -87,8 +87,8 @@ def _properties(given: list[str] | None) -> SchemaMetadata | None:
     for name, equals, value in pairs:
         if not name or not equals:
             stop(f"--property {name}{equals}{value}: give NAME=VALUE, such as owner=billing")
-    found = {name: value for name, _, value in pairs}
-    return SchemaMetadata(properties=found) if found else None
+    properties = {name: value for name, _, value in pairs}
+    return SchemaMetadata(properties=properties) if properties else None
 
 
 def _pretty(text: str) -> str:
@@ -112,9 +112,9 @@ def list_subjects(
     """List the subjects, each with its versions."""
     with target.connect(StoreAccess.READ) as client:
         subjects = sorted(client.registry.subjects(prefix, deleted=deleted), key=by_number)
-        found = {name: client.registry.versions(name, deleted=deleted) for name in subjects}
-    rows = [(name, ", ".join(map(str, numbers))) for name, numbers in found.items()]
-    records = [{"subject": name, "versions": numbers} for name, numbers in found.items()]
+        by_subject = {name: client.registry.versions(name, deleted=deleted) for name in subjects}
+    rows = [(name, ", ".join(map(str, numbers))) for name, numbers in by_subject.items()]
+    records = [{"subject": name, "versions": numbers} for name, numbers in by_subject.items()]
     target.answer_list(("SUBJECT", "VERSIONS"), rows, records)
 
 
@@ -135,15 +135,15 @@ def show(
         stop(f"{subject} is not a valid id: with --id, give a number")
     with target.connect(StoreAccess.READ) as client:
         if by_id:
-            found = client.registry.schema(int(subject))
+            shown = client.registry.schema(int(subject))
         else:
-            found = client.registry.version(subject, version or LATEST, deleted=deleted)
-    state = ", soft-deleted" if found.is_deleted else ""
-    head = f"{found.subject} version {found.version}, id {found.id}, {found.schema_type}{state}"
-    named = [f"{each.name} = {each.subject}/{each.version}" for each in found.references]
-    properties = {} if found.metadata is None else found.metadata.own_properties
+            shown = client.registry.version(subject, version or LATEST, deleted=deleted)
+    state = ", soft-deleted" if shown.is_deleted else ""
+    head = f"{shown.subject} version {shown.version}, id {shown.id}, {shown.schema_type}{state}"
+    named = [f"{each.name} = {each.subject}/{each.version}" for each in shown.references]
+    properties = {} if shown.metadata is None else shown.metadata.own_properties
     named += [f"{name}: {value}" for name, value in properties.items()]
-    target.answer("\n".join([head, *named, _pretty(found.schema)]), _record(found))
+    target.answer("\n".join([head, *named, _pretty(shown.schema)]), _record(shown))
 
 
 @app.command(epilog="\b\nExample:\n  tms schema register orders-value order.avsc")
@@ -169,11 +169,11 @@ def register(
     """Register a schema under a subject. A schema that is registered already is not changed."""
     text, references, metadata = _read(file), _references(reference), _properties(property_)
     with target.connect() as client:
-        found = client.registry.register(
+        registered = client.registry.register(
             subject, text, schema_type, references, normalize=normalize, metadata=metadata
         )
-    told = f"Version {found.version} of {subject}, id {found.id}."
-    target.answer(told, _record(found))
+    outcome = f"Version {registered.version} of {subject}, id {registered.id}."
+    target.answer(outcome, _record(registered))
 
 
 @app.command(epilog="\b\nExample:\n  tms schema check orders-value order.avsc")
@@ -193,8 +193,8 @@ def check(
         messages = client.registry.why_unfit(
             subject, text, schema_type, references, version=version
         )
-    told = "It fits." if not messages else "\n".join(["It does not fit:", *messages])
-    target.answer(told, {"is_compatible": not messages, "messages": messages})
+    outcome = "It fits." if not messages else "\n".join(["It does not fit:", *messages])
+    target.answer(outcome, {"is_compatible": not messages, "messages": messages})
     if messages:
         raise typer.Exit(1)
 
@@ -221,8 +221,8 @@ def delete(
     with target.connect() as client:
         numbers = client.registry.delete(subject, version, permanent=permanent)
     how = "for good" if permanent else "softly"
-    told = f"Deleted {how} of {subject}: version {', '.join(map(str, numbers))}."
-    target.answer(told, {"subject": subject, "deleted": numbers, "permanent": permanent})
+    outcome = f"Deleted {how} of {subject}: version {', '.join(map(str, numbers))}."
+    target.answer(outcome, {"subject": subject, "deleted": numbers, "permanent": permanent})
 
 
 @app.command()
@@ -267,9 +267,9 @@ def diff(
     lines = [_pretty(each.schema).splitlines() for each in (before, after)]
     changed = list(difflib.unified_diff(lines[0], lines[1], names[0], names[1], lineterm=""))
     fits = "It fits." if not messages else "\n".join(["It does not fit:", *messages])
-    told = "\n".join([*changed, fits])
+    outcome = "\n".join([*changed, fits])
     record = {"old": _record(before), "new": _record(after), "messages": messages}
-    target.answer(told, record)
+    target.answer(outcome, record)
 
 
 def _two(client: Client, subject: str, old: str, new: str) -> tuple[SchemaVersion, SchemaVersion]:

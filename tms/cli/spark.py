@@ -102,12 +102,12 @@ def archive(
         on_batch=_tell,
     )
     facts = {"messages": done.messages, "payload_bytes": done.payload_bytes}
-    told = f"{done.messages} messages, {done.payload_bytes} bytes"
+    text = f"{done.messages} messages, {done.payload_bytes} bytes"
     if schema is not None:
         facts = {"messages": done.messages, "errors": done.errors}
-        told = f"{done.messages} messages and {done.errors} errors"
+        text = f"{done.messages} messages and {done.errors} errors"
     target.answer(
-        f"Archived {told}, in {done.batches} batches.", {**facts, "batches": done.batches}
+        f"Archived {text}, in {done.batches} batches.", {**facts, "batches": done.batches}
     )
 
 
@@ -151,14 +151,14 @@ def replay(
         name=name,
         bad=bad,
     )
-    told = (
+    text = (
         f"This replay was done before, as {done.name}."
         if done.is_duplicate
         else f"Replayed {counted(done.messages, 'message')} as {done.name}: "
         f"{counted(done.payload_bytes, 'byte')}, without {counted(done.bad, 'bad row')}."
     )
     target.answer(
-        told,
+        text,
         {
             "messages": done.messages,
             "payload_bytes": done.payload_bytes,

@@ -51,31 +51,31 @@ def ui(target: Target, *, opens: Open = False) -> None:
         webbrowser.open(url)
 
 
-def _lines(told: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
-    if not told.findings:
+def _lines(status: ServerStatus, readers: list[ReaderLag]) -> Iterator[str]:
+    if not status.findings:
         yield "No findings."
-    for each in told.findings:
-        urgent = "URGENT " if each.is_urgent else ""
-        yield printable(f"{urgent}{each.where}: {each.text} {each.advice}")
-    if told.messages_in_s is not None and told.messages_out_s is not None:
-        bytes_in, bytes_out = told.bytes_in_s or 0, told.bytes_out_s or 0
+    for finding in status.findings:
+        urgent = "URGENT " if finding.is_urgent else ""
+        yield printable(f"{urgent}{finding.where}: {finding.text} {finding.advice}")
+    if status.messages_in_s is not None and status.messages_out_s is not None:
+        bytes_in, bytes_out = status.bytes_in_s or 0, status.bytes_out_s or 0
         yield (
-            f"In: {told.messages_in_s:.1f} messages/s, {bytes_in / _MIB:.3f} MiB/s. "
-            f"Out: {told.messages_out_s:.1f} messages/s, {bytes_out / _MIB:.3f} MiB/s."
+            f"In: {status.messages_in_s:.1f} messages/s, {bytes_in / _MIB:.3f} MiB/s. "
+            f"Out: {status.messages_out_s:.1f} messages/s, {bytes_out / _MIB:.3f} MiB/s."
         )
-    if told.oldest_transaction is not None:
-        who = f" of client {printable(told.oldest_client)}" if told.oldest_client else ""
-        are = "transaction is" if told.in_progress == 1 else "transactions are"
+    if status.oldest_transaction is not None:
+        who = f" of client {printable(status.oldest_client)}" if status.oldest_client else ""
+        are = "transaction is" if status.in_progress == 1 else "transactions are"
         yield (
-            f"{told.in_progress:,} {are} in progress. The oldest is "
-            f"{told.oldest_transaction}{who}, {span(told.oldest_age_ms or 0)} old."
+            f"{status.in_progress:,} {are} in progress. The oldest is "
+            f"{status.oldest_transaction}{who}, {span(status.oldest_age_ms or 0)} old."
         )
-    if told.store_bytes is not None and told.free_bytes is not None:
-        full = told.full_in_s
+    if status.store_bytes is not None and status.free_bytes is not None:
+        full = status.full_in_s
         soon = "" if full is None else f", and full in {span(int(full * _MS_PER_S))}"
         yield (
-            f"The store uses {told.store_bytes // _MIB:,} MiB; "
-            f"{told.free_bytes // _MIB:,} MiB are free{soon}."
+            f"The store uses {status.store_bytes // _MIB:,} MiB; "
+            f"{status.free_bytes // _MIB:,} MiB are free{soon}."
         )
     if readers:
         yield aligned(_HEADS, [_row(each) for each in readers])

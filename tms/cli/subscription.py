@@ -59,8 +59,8 @@ def create(
         except SubscriptionExists:
             if not if_absent:
                 raise
-            told = f"Subscription {name} of topic {topic} exists already."
-            target.answer(told, _facts(subscription.position()))
+            text = f"Subscription {name} of topic {topic} exists already."
+            target.answer(text, _facts(subscription.position()))
             return
     target.answer(f"Created subscription {name} of topic {topic}.", _facts(position))
 
@@ -73,9 +73,9 @@ def list_positions(target: Target, topic: TopicArgument) -> None:
     A shared one is a group; its id is the one after which it began.
     """
     with target.connect(StoreAccess.READ) as client:
-        found = in_order(client.topic(topic).subscriptions())
+        positions = in_order(client.topic(topic).subscriptions())
     target.answer_list(
-        ("NAME", "KIND", "VERSION", "AFTER"), map(_row, found), [*map(_facts, found)]
+        ("NAME", "KIND", "VERSION", "AFTER"), map(_row, positions), [*map(_facts, positions)]
     )
 
 

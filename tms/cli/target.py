@@ -157,8 +157,8 @@ def _names_no_server(url: str) -> bool:
 def _check_texts(context: typer.Context) -> None:
     """Raise a usage error if a text is not UTF-8, before anything is done."""
     for parameter in context.command.params:
-        given = context.params.get(str(parameter.name))
-        for text in given if isinstance(given, list | tuple) else (given,):
+        value = context.params.get(str(parameter.name))
+        for text in value if isinstance(value, list | tuple) else (value,):
             if isinstance(text, str) and not _is_text(text):
                 shown = os.fsencode(text).decode(errors="backslashreplace")
                 opts = [each for each in parameter.opts if each.startswith("-")]
@@ -169,9 +169,9 @@ def _check_texts(context: typer.Context) -> None:
                 raise typer.BadParameter(f"{shown} is not UTF-8", param_hint=hint)
 
 
-def _is_text(given: str) -> bool:
+def _is_text(value: str) -> bool:
     """Whether an argument of a process is UTF-8: other bytes become surrogates in a `str`."""
-    return not any("\ud800" <= char <= "\udfff" for char in given)
+    return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:

@@ -22,7 +22,9 @@ app.add_typer(topic_scheduled.app, name="scheduled")
 Ttl = Annotated[
     int | None,
     duration(
-        "--ttl", told="How long messages live; by default the server's setting, a week.", whole=True
+        "--ttl",
+        help_text="How long messages live; by default the server's setting, a week.",
+        whole=True,
     ),
 ]
 Properties = Annotated[
@@ -62,10 +64,10 @@ def create(
     if_absent: IfAbsent = False,
 ) -> None:
     """Create a topic."""
-    given = _parsed(properties)
+    parsed = _parsed(properties)
     with target.connect(StoreAccess.CREATE) as client:
         try:
-            client.topic(name).create(ttl, exist_ok=False, **given)
+            client.topic(name).create(ttl, exist_ok=False, **parsed)
         except TopicExists:
             if not if_absent:
                 raise

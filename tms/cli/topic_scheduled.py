@@ -31,9 +31,11 @@ def list_scheduled(
 ) -> None:
     """List scheduled messages, those that are due first at the top."""
     with target.connect(StoreAccess.READ) as client:
-        found = client.topic(topic).scheduled(after=after, limit=limit)
-    rows = [(each.id, utc_of(each.at_ms), content_of(each.message)) for each in found]
-    target.answer_list(("ID", "DUE", "MESSAGE"), rows, [scheduled_record(each) for each in found])
+        scheduled = client.topic(topic).scheduled(after=after, limit=limit)
+    rows = [(each.id, utc_of(each.at_ms), content_of(each.message)) for each in scheduled]
+    target.answer_list(
+        ("ID", "DUE", "MESSAGE"), rows, [scheduled_record(each) for each in scheduled]
+    )
 
 
 @app.command()
@@ -47,6 +49,6 @@ def cancel(
 ) -> None:
     """Cancel scheduled messages, so that they are never published."""
     with target.connect() as client:
-        for each in scheduled:
-            client.topic(topic).cancel_scheduled(each)
+        for message in scheduled:
+            client.topic(topic).cancel_scheduled(message)
     target.answer(f"Cancelled {counted(len(scheduled), 'message')}.", {"cancelled": scheduled})

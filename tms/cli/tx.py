@@ -40,7 +40,7 @@ Timeout = Annotated[
     int | None,
     duration(
         "--timeout",
-        told="The time after which it becomes invalid; by default the server's setting, 30.",
+        help_text="The time after which it becomes invalid; by default the server's setting, 30.",
         whole=True,
         least_s=1,
     ),
@@ -89,8 +89,10 @@ def _row(info: TransactionInfo) -> tuple[str, ...]:
 def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit = 1000) -> None:
     """List the transactions in progress, oldest first."""
     with target.connect(StoreAccess.READ) as client:
-        found = client.transactions.invalid(limit) if invalid else client.transactions.in_progress()
-    target.answer_list(_HEADS, map(_row, found), [*map(info_record, found)])
+        transactions = (
+            client.transactions.invalid(limit) if invalid else client.transactions.in_progress()
+        )
+    target.answer_list(_HEADS, map(_row, transactions), [*map(info_record, transactions)])
 
 
 @app.command()
@@ -99,8 +101,8 @@ def show(target: Target, transaction_id: TransactionArgument) -> None:
     """Show the state of a transaction, even if it ended recently."""
     with target.connect(StoreAccess.READ) as client:
         facts = info_record(client.transactions.info(transaction_id))
-    told = {key: value for key, value in facts.items() if value not in (None, "", [])}
-    target.answer(named(told), facts)
+    shown_facts = {key: value for key, value in facts.items() if value not in (None, "", [])}
+    target.answer(named(shown_facts), facts)
 
 
 @app.command(epilog=EXAMPLES)

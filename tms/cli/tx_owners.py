@@ -41,8 +41,8 @@ def list_owners(
 ) -> None:
     """List the owners that are remembered, oldest commit first."""
     with target.connect(StoreAccess.READ) as client:
-        found = client.transactions.owners(limit, principal=principal)
-    target.answer_list(_HEADS, map(_row, found), [*map(owner_record, found)])
+        owners = client.transactions.owners(limit, principal=principal)
+    target.answer_list(_HEADS, map(_row, owners), [*map(owner_record, owners)])
 
 
 @app.command()

@@ -38,14 +38,14 @@ def encoding_of(
     )
 
 
-def _schema_of(given: str | None, schema_type: str | None, option: str) -> SchemaText | str | None:
-    if given is None or given == LATEST:
-        return given
-    path = Path(given)
+def _schema_of(choice: str | None, schema_type: str | None, option: str) -> SchemaText | str | None:
+    if choice is None or choice == LATEST:
+        return choice
+    path = Path(choice)
     try:
         text = read_whole(path).decode()
     except UnicodeDecodeError as error:
-        reason = f"{given} cannot be read: it is not UTF-8: {error}"
+        reason = f"{choice} cannot be read: it is not UTF-8: {error}"
         raise typer.BadParameter(reason, param_hint=option) from None
     kind = schema_type.upper() if schema_type else _BY_SUFFIX.get(path.suffix, AVRO)
     return SchemaText(text, kind)

@@ -140,8 +140,8 @@ class AsyncClient:
         """
         topic_ids = [TopicId(self._namespace, name) for name in topics]
         isolation = isolation_of(committed=committed)
-        found = (await self._services.ranges.ranges(topic_ids, isolation)).topics
-        return {topic_id.name: one for topic_id, one in found.items()}
+        by_topic = (await self._services.ranges.ranges(topic_ids, isolation)).topics
+        return {topic_id.name: one for topic_id, one in by_topic.items()}
 
     async def publish_all(
         self,

@@ -71,7 +71,7 @@ class Registration:
 
     async def _put(self) -> None:
         if self._is_new_session:
-            # An entry that the lost session left would end with that session.
+            # The lost session's entry would be deleted when that session ends.
             await self._store.delete_recursive(self._path)
             self._is_new_session = False
         await self._store.put(self._path, _codec.encode(self.instance), ephemeral=True)

@@ -198,11 +198,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Refuse limits that contradict each other."""
-        for each in fields(self):
-            value, setting = getattr(self, each.name), each.metadata.get(SETTING)
+        for limit in fields(self):
+            value, setting = getattr(self, limit.name), limit.metadata.get(SETTING)
             may_be_zero = setting is not None and setting.may_be_zero
             if value < 0 or (value == 0 and not may_be_zero):
-                raise ValueError(f"{each.name} must be positive")
+                raise ValueError(f"{limit.name} must be positive")
         relations = (
             ("message_bytes_max", "request_bytes_max"),
             ("request_bytes_max", "queue_bytes_max"),

@@ -54,7 +54,7 @@ class CleanedTopics:
     async def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
         """Read all entries below `key` from the table from now on.
 
-        Return False if the topic is not compact any more, or the generation is gone.
+        Return False if the topic is no longer compact, or the generation is gone.
         """
         state = await self._state(topic)
         if state is None or not state.topic.is_compact:

@@ -153,7 +153,7 @@ class StoreThreads:
         A read may wait for a store that does not answer, and other shards share the loop.
         """
         both = self._writes, self._reads
-        for each in both:
-            each.stop()
+        for threads in both:
+            threads.stop()
         for each in both:
             await asyncio.to_thread(each.close)

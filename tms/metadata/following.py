@@ -84,7 +84,7 @@ class Following:
         self.wake()
 
     async def ended(self) -> None:
-        """Return when no call is in progress any more."""
+        """Return once no call is in progress."""
         if self._task is not None:
             await asyncio.wait([self._task])
 

@@ -92,7 +92,7 @@ class Tree:
         return [path for path, node in self._nodes.items() if node.owner == session]
 
     def nodes(self) -> Iterator[tuple[str, Node]]:
-        """Give all nodes, by path."""
+        """Yield all nodes, by path."""
         return iter(self._nodes.items())
 
     def decide_put(self, put: Put, session: int, now_ms: int) -> TreeEdit:

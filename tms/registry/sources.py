@@ -30,8 +30,8 @@ def schema_of(
 ) -> Schema:
     """Return the stored schema of a submitted text under a subject.
 
-    It gets `contract`. A new one must meet its type's conditions for normalized schemas, if it is
-    one. Raises `RegistryError` (42201, 42209), `Unanswered`.
+    The schema gets `contract`. A new and normalized schema must meet its type's conditions for
+    that. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
     state, limits = knowledge.state, knowledge.limits
     if submitted.kind not in SCHEMA_TYPES:

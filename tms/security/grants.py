@@ -108,8 +108,8 @@ class Grants:
 
     def _tell(self) -> None:
         self.epoch += 1
-        for each in self.on_change:
-            each()
+        for callback in self.on_change:
+            callback()
 
     # Rules.
 

@@ -171,8 +171,8 @@ def _named(name: str, text: str) -> bytes:
 def _messages(file: FileDescriptor) -> Iterator[tuple[Path, Descriptor]]:
     """Yield all messages of a file, with their paths of indexes."""
     described = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
-    for index, each in enumerate(described.message_type):
-        yield from _with_nested((index,), file.message_types_by_name[each.name])
+    for index, message_type in enumerate(described.message_type):
+        yield from _with_nested((index,), file.message_types_by_name[message_type.name])
 
 
 def _with_nested(path: Path, message: Descriptor) -> Iterator[tuple[Path, Descriptor]]:

@@ -62,7 +62,7 @@ class Standing(NamedTuple):
     start: bytes
     """The first position within the topic's time to live."""
     end: bytes
-    """Exclusive; nothing before it changes any more, except by expiry."""
+    """Exclusive; nothing before it changes, except by expiry."""
     generation: int
     expired_before: bytes = FIRST_ID
     """All messages before this id have expired, and none after it."""

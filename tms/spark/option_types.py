@@ -21,7 +21,7 @@ class Strategy(StrEnum):
     WAIT = "wait"
     """At the starting time, which may be in the future."""
     ERROR = "error"
-    """Nowhere: raise an error."""
+    """Nowhere: an error is raised."""
     LATEST = "latest"
     """At the end."""
 

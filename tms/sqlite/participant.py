@@ -84,7 +84,7 @@ class SqliteParticipant:
         connection.execute("PRAGMA recursive_triggers = ON")
         begin_recording(connection)
         self._schema_version = self._pragma("main.schema_version")
-        # After a commit of the connection it does not exist any more.
+        # After a commit of the connection it no longer exists.
         connection.execute("SAVEPOINT tms")
         self._has_savepoint = True
 

@@ -6,9 +6,9 @@ it has transactions of its own, its write pointers must be ahead of the source's
 readers see what was committed there.
 
 The shards of a source become one state, with the greatest sequence of each owner. Each shard of a
-target gets all of it, so that every shard knows outcomes and owners. But an invalid transaction is
-only on the list of the shard in its id, so that it is counted once; the others need not know it,
-because its entries are inverted on the way.
+target gets all of it, so that every shard knows outcomes and owners. An invalid transaction,
+however, is only on the list of the shard in its id, so that it is counted once. The other shards
+need not know it, because its entries are inverted during the copy.
 """
 
 from collections.abc import Iterable, Sequence

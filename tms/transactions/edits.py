@@ -189,7 +189,7 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
 
     Raises `ValueError`, `LookupError` or `struct.error` if there is none.
     """
-    # Reads it as without changes and truncated pointers; with these, it is longer.
+    # First decode it as if it had no changes or truncated pointers; if it has some, it is longer.
     fields = _ALL.unpack_from(row, at)
     codec, pointer, kind, expires_ms, commit_pointer, can_commit, change_count, *rest = fields
     changes: tuple[bytes, ...] = ()

@@ -97,7 +97,7 @@ class InProgress:
         return next(reversed(self.by_pointer), 0)
 
     def __iter__(self) -> Iterator[Open]:
-        """Give the transactions, oldest first."""
+        """Yield the transactions, oldest first."""
         return (opened for pointer, opened in self.by_pointer.items() if opened.id == pointer)
 
     def add(self, opened: Open) -> None:

@@ -90,7 +90,7 @@ class Column(Mapping[int, int]):
         return isinstance(pointer, int) and _holds(self._pointers, pointer)
 
     def __iter__(self) -> Iterator[int]:
-        """Give the pointers."""
+        """Yield the pointers."""
         return iter(self._pointers)
 
     def __len__(self) -> int:
@@ -128,7 +128,7 @@ class Invalids(Mapping[int, Invalid]):
         return len(self._pointers)
 
     def __iter__(self) -> Iterator[int]:
-        """Give all pointers, ascending."""
+        """Yield all pointers, ascending."""
         return iter(self.ascending)
 
     def __contains__(self, pointer: object) -> bool:

@@ -4,8 +4,8 @@ An owner belongs to the first principal that committed a sequence of it, for as 
 remembered. Without a principal, it belongs to nobody yet.
 
 An owner is forgotten when its retention is over, or on request, never to make room for another. So
-the number of owners is checked when a transaction begins that needs a new one, which has its place
-from then on: a commit always finds room.
+a transaction that needs a new owner reserves a place for it when it starts, or is refused. Then its
+commit always finds room.
 
 A caller with a principal acts only on its own transactions, unless it may end any. A transaction
 begun without a principal is not its own. A caller without a principal (a store in the process, a

@@ -45,7 +45,7 @@ class InvalidList:
 
     @property
     def ended_up_to(self) -> int:
-        """The greatest pointer such that nothing up to it can become invalid any more."""
+        """The greatest pointer such that nothing up to it can still become invalid."""
         return min(self.first_in_progress - 1, self.last_write_pointer)
 
 

@@ -24,7 +24,7 @@ class QueriedState(AppliedState):
     def check_own(self, write_pointer: int, caller: Caller) -> None:
         """Raise `NotPermitted` (transaction_of_another) if the transaction is not the caller's.
 
-        A committed or aborted transaction has no principal any more.
+        A committed or aborted transaction no longer has a principal.
         """
         opened = self.opened.by_pointer.get(write_pointer)
         check_own(caller, write_pointer, opened or self.invalids.get(write_pointer))

@@ -68,7 +68,7 @@ class ColumnReader:
         return struct.unpack(f">{count}q", encoded)
 
     def rows(self, width: int) -> Iterator[tuple[int, ...]]:
-        """Give rows of `width` numbers."""
+        """Yield rows of `width` numbers."""
         return zip(*[self.numbers() for _ in range(width)], strict=True)
 
     def texts(self) -> list[str]:

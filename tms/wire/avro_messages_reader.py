@@ -1,8 +1,8 @@
 """Reads messages with keys and headers from a body in `avro/binary;version=2`.
 
 Messages of one publisher often have one form: parts of the same lengths, and headers of the same
-names. Many such messages are cut at once. Others are read one by one, short ones without a call for
-each.
+names. Many such messages are cut at once. Others are read one at a time; short ones need no call of
+their own.
 """
 
 from collections.abc import Callable, Generator

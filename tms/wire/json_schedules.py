@@ -106,9 +106,9 @@ def scheduled_record(each: ScheduledMessage) -> dict[str, Any]:
     return record
 
 
-def encode_waiting(found: Sequence[ScheduledMessage]) -> bytes:
+def encode_waiting(messages: Sequence[ScheduledMessage]) -> bytes:
     """Return the answer that lists messages that wait."""
-    return encode([_body_of(each) for each in found])
+    return encode([_body_of(each) for each in messages])
 
 
 def decode_waiting(answer: bytes) -> list[ScheduledMessage]:

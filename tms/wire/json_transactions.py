@@ -260,8 +260,8 @@ def commit_request_of(
     """
     if not (advances or publish or acks or schedule):
         return NOTHING
-    moves, given = tuple(advances_of(advances)), commit_acks_of(acks)
-    return CommitRequest(moves, publish, given, commit_schedule_of(schedule))
+    moves, ack_requests = tuple(advances_of(advances)), commit_acks_of(acks)
+    return CommitRequest(moves, publish, ack_requests, commit_schedule_of(schedule))
 
 
 def decode_commit(body: bytes) -> CommitRequest:

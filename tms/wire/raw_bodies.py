@@ -47,15 +47,15 @@ def bodies_in(
     if request.is_split and media_type != JSON_TYPE:
         raise InvalidRequest("invalid_body", format="raw", reason=f"only {JSON_TYPE} can be split")
     messages = _messages_in(request, media_type, body)
-    given: list[tuple[bytes, bool]] = []
+    bodies: list[tuple[bytes, bool]] = []
     for message in messages:
-        if len(given) == messages_max:
+        if len(bodies) == messages_max:
             raise too_many_messages(messages_max + 1, messages_max)
         headers = {**message.headers, **request.headers}
-        given.append(message._replace(headers=headers).body())
-        if len(given) % MESSAGES_A_STEP == 0:
+        bodies.append(message._replace(headers=headers).body())
+        if len(bodies) % MESSAGES_A_STEP == 0:
             yield
-    return bodies_of(given)
+    return bodies_of(bodies)
 
 
 def _messages_in(request: RawRequest, media_type: str, body: bytes) -> Iterable[Message]:

@@ -34,9 +34,9 @@ class Endings:
     def _certificate(self, file: str) -> Ending | None:
         try:
             written = Path(file).stat().st_mtime_ns
-            known = self._read.get(file)
-            if known is not None and known[0] == written:
-                return known[1]
+            read_before = self._read.get(file)
+            if read_before is not None and read_before[0] == written:
+                return read_before[1]
             ends = first_end(file)
         except (OSError, ValueError):
             return None

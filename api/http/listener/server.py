@@ -116,11 +116,11 @@ class _Server:
         """Listen, and return the URL. Raises `OSError`, naming the address."""
         sockets = await _listening(listener.host, listener.port)
         make = partial(HttpConnection, listener.app, self._shared)
-        for each in sockets:
+        for bound in sockets:
             if self._tls is not None:
-                self._servers.append(TlsListener(each, make, self._shared, self._tls))
+                self._servers.append(TlsListener(bound, make, self._shared, self._tls))
                 continue
-            server = await self._shared.loop.create_server(make, sock=each, backlog=_BACKLOG)
+            server = await self._shared.loop.create_server(make, sock=bound, backlog=_BACKLOG)
             self._servers.append(server)
         scheme = "http" if self._tls is None else "https"
         host = f"[{listener.host}]" if ":" in listener.host else listener.host
@@ -214,8 +214,8 @@ async def _listening(host: str, port: int) -> list[socket.socket]:
         if not listening and absent is not None:
             raise absent
     except OSError as error:
-        for each in listening:
-            each.close()
+        for server in listening:
+            server.close()
         reason = error.strerror or str(error)
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {reason}") from None
     return listening

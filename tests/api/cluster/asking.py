@@ -31,7 +31,7 @@ async def ask(
     method: str = "POST",
     length: int | None = None,
 ) -> Answer:
-    """Send a request; `length` is told of its body if that is streamed."""
+    """Send a request; `length` is called with its body's length if it is streamed."""
     fields = b"a: 1\r\na: 2\r\n"
     if length is not None:
         fields += b"content-length: %d\r\n" % length

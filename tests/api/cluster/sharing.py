@@ -41,7 +41,7 @@ class Guard(Protocol):
 
 
 class SharingServer:
-    """A server that leads the shards that it is told to."""
+    """A server that leads the shards that tests assign to it."""
 
     def __init__(
         self,
@@ -99,9 +99,9 @@ async def sharing(
     hold_s: float = HOLD_S,
     guards: Sequence[Guard] = (),
 ) -> AsyncIterator[Sequence[SharingServer]]:
-    """Serve by so many servers, of which none leads anything yet.
+    """Start this number of servers, of which none leads anything yet.
 
-    Each has a console, and asks who calls if there are `guards`, one for each.
+    Each has a console, and access control if `guards` has one for each.
     """
     sharding = Sharding(SHARDS, by)
     stores = [MemoryStore() for _ in range(SHARDS)]

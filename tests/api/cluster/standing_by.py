@@ -40,7 +40,7 @@ STATE = ClusterState(
 
 
 class Known:
-    """A cluster that stands as it does."""
+    """A cluster with a fixed state."""
 
     async def state(self) -> ClusterState:
         return STATE

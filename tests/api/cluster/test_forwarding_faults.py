@@ -24,7 +24,7 @@ FAULTS = [
 
 
 def breaks(second: Second, monkeypatch: pytest.MonkeyPatch, place: str, fault: Exception) -> None:
-    """Have the forwarder's requests raise while they are sent, read or closed."""
+    """Make the forwarder's requests raise while they are sent, read or closed."""
     way: Any = second.forwarder._ways.present
     client: Any = way.client
     sends = client.send

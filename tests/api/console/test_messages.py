@@ -283,7 +283,7 @@ async def test_who_may_not_consume_sees_no_message(guarded_site: Site) -> None:
     assert "Publish a message" not in page
     shown = await reader.get(f"{PAGE}/messages/{message_id.hex()}")
     assert "committed" in shown
-    assert "It belongs to no transaction" not in shown  # only operators of the server are told
+    assert "It belongs to no transaction" not in shown  # only operators of the server see it
     await reader.get("topics")
     assert (await reader.post(f"{PAGE}/publish", {"payload": "x"})).status_code == 403
     assert len(await messages_of(guarded_site)) == 1

@@ -1,4 +1,4 @@
-"""All pages: each is there for who may see it, its links lead to pages, and nothing runs in it."""
+"""All pages: shown to visitors who may see them, with working links, and no foreign scripts."""
 
 import html
 import re

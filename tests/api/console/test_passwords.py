@@ -81,7 +81,7 @@ async def test_strangers_lock_no_name_out(tmp_path: Path, *, rest: bool) -> None
             assert limited == HTTPStatus.TOO_MANY_REQUESTS
             signed_in = await status_of(opened, 3, "ann", "of ann", rest=there)
             assert signed_in in (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
-        # One who was right of late is let in from the address of the guesses, too.
+        # Somebody with a recent right password is accepted from the guesser's address too.
         again = await status_of(opened, 2, "ann", "of ann", rest=rest)
         assert again in (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 

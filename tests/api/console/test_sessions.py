@@ -1,4 +1,4 @@
-"""Who is signed in: how it begins, what it is good for, and how it ends."""
+"""Sessions of the console: how they start, what they allow, and how they end."""
 
 from http import HTTPStatus
 

@@ -18,7 +18,7 @@ __all__ = ["leader", "pair", "second"]
 pytestmark = pytest.mark.anyio
 
 PAGE = "/console/namespaces/n1/topics/t"
-"""Of shard 1, which the second server leads."""
+"""The page of a topic of shard 1, which the second server leads."""
 FROM_ELSEWHERE = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
 
 

@@ -1,4 +1,4 @@
-"""Each finding comes up on a real server, and goes when what it tells of is mended."""
+"""Each finding appears on a real server, and disappears once its cause is fixed."""
 
 import asyncio
 import os

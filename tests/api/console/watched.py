@@ -23,7 +23,7 @@ from tms.watch import watch
 
 
 class Watched:
-    """The server, and who looks at it."""
+    """A server, and a visitor of its console."""
 
     def __init__(
         self, services: OpenServices, app: Application, clock: ManualClock, http: httpx.AsyncClient

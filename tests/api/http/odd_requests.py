@@ -1,4 +1,4 @@
-"""Requests that are malformed or odd, and how each must be answered wherever it stands.
+"""Malformed and odd requests, and how each must be answered wherever it arrives.
 
 `t` is a topic of the namespace `ns`; `PUBLISH` publishes one message to it.
 """

@@ -1,4 +1,4 @@
-"""Who is answered, by the names and sites that heads name."""
+"""Requests are answered or refused by the host names and origins in their heads."""
 
 from contextlib import suppress
 

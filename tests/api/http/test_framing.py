@@ -9,7 +9,7 @@ from tms.core.errors import InvalidRequest
 
 
 def fed(framing: Framing, data: bytes, cuts: list[int]) -> tuple[bytes, bytes]:
-    """Return the body, and what comes behind it, of data that is cut."""
+    """Return the body of data that is cut, and the bytes after it."""
     body, behind, start = b"", b"", 0
     for end in [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]:
         piece, start = data[start:end], end

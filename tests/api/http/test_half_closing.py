@@ -22,7 +22,7 @@ POLL = request(b"POST", TOPIC + b"/poll?wait=60", HOST + JSON + b"content-length
 
 
 async def all_answered(served: Live, sent: bytes) -> bytes:
-    """Return all that is answered to a client that sends so much and ends its side."""
+    """Return everything that is answered to a client that sends these bytes and ends its side."""
     wire = await served.connect()
     wire.writer.write(sent)
     wire.writer.write_eof()

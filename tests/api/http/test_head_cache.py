@@ -1,4 +1,4 @@
-"""What is kept of heads, and that it says what the parser says."""
+"""The cache of heads returns exactly what the parser returns."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ def parse(cache: HeadCache, whole: bytes) -> Head:
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What is given to the parser."""
+    """The heads that the parser gets."""
     parsed: list[bytes] = []
 
     def see(head: bytes) -> Head:

@@ -80,7 +80,7 @@ def test_whatever_comes_is_answered_or_refused(
         for piece in pieces:
             connection.data_received(piece)
             await turns()
-        # What has no end yet is given up by the client.
+        # The client gives up an answer that has no end yet.
         connection.connection_lost(None)
         await served.until(lambda: connection.is_idle)
         statuses = set(map(int, re.findall(rb"HTTP/1\.1 (\d{3}) ", transport.written)))

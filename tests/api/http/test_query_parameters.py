@@ -1,4 +1,4 @@
-"""What a URL may say: no unknown parameters, no huge numbers; a slash at its end means nothing."""
+"""Queries: no unknown parameters, no huge numbers; a slash at the end of a path means nothing."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Malformed and odd requests are answered the same wherever they stand and however they come."""
+"""Malformed and odd requests get the same answers at any position and in any pieces."""
 
 import json
 from collections.abc import AsyncIterator
@@ -48,7 +48,7 @@ def check(odd: Odd, answers: list[Answer], *, is_ended: bool, in_parts: bool = F
 
 
 HEAD_OF_ALL = "head of ping"
-"""Its answer tells a length, and has no body."""
+"""Its answer has a length, and no body."""
 CASES = [name for name in ODD if name != HEAD_OF_ALL]
 
 

@@ -1,4 +1,4 @@
-"""Timeouts: each thing is told of at its time, and those that left are not."""
+"""Timeouts: each entry is due at its time, unless it has left."""
 
 import asyncio
 

@@ -35,7 +35,7 @@ async def small(anyio_backend: object) -> AsyncIterator[Live]:
 
 @pytest.fixture
 async def hasty(anyio_backend: object) -> AsyncIterator[Live]:
-    """A server with little patience besides."""
+    """A server with little patience."""
     async with live(replace(SMALL, request_body_s_max=0.2)) as served:
         await served.create()
         yield served
@@ -324,7 +324,7 @@ async def test_bodies_that_arrive_slowly_on_many_connections_share_a_bound() -> 
         wires = [await served.connect() for _ in range(3)]
         for wire in wires:
             await wire.send("POST", f"{TOPIC}/publish", begun, headers)
-        # Two of them fit; the third is told to come again.
+        # Two of them fit; the third must come again later.
         answers = [asyncio.create_task(wire.answer()) for wire in wires]
         [refused], _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
         status, headers_of_answer, body = refused.result()

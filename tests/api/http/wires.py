@@ -12,7 +12,7 @@ from tms.core.limits import Limits
 
 
 class Answer(NamedTuple):
-    """What was answered to one request."""
+    """The answer to one request."""
 
     status: int
     headers: dict[str, str]

@@ -38,7 +38,7 @@ METADATA = {
     "path_not_found",
     "value_too_large",
 }
-"""Of the metadata store and the locks on it, where REST does not offer them."""
+"""Codes of the metadata store and its locks, which REST does not offer."""
 AT_OPENING = {
     "folder_unusable",
     "store_file_lost",
@@ -50,7 +50,7 @@ AT_OPENING = {
 }
 """Raised before there is a server."""
 WITHOUT_SERVER = {"checkpoint_behind", "copy_refused", "data_lost", "invalid_option", "invalid_row"}
-"""Of commands and Spark jobs that work on a store or on a server's answers."""
+"""Codes of commands and Spark jobs that work on a store or on a server's answers."""
 
 
 async def document(rest: Rest) -> dict[str, Any]:

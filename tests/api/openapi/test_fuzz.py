@@ -1,8 +1,8 @@
 """Fuzzes a live server from its own OpenAPI document.
 
-The property: whatever is sent, the answer is one that the document tells of, in status, headers and
-body, and never an error of the server. The server manages transactions; half of the requests are
-about a topic, a subscription and a transaction that are there.
+The property: whatever is sent, the document describes the answer, in status, headers and body, and
+it is never an error of the server. The server manages transactions; half of the requests are about
+an existing topic, subscription and transaction.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ def api() -> Iterator[schemathesis.BaseSchema]:
 
     async def serve() -> None:
         nonlocal url
-        # A wait is within the patience of whoever fuzzes.
+        # A wait is shorter than the fuzzer's patience.
         async with live(Limits(poll_wait_s_max=0.01), own=True) as rest:
             url = f"http://{rest.host}:{rest.port}"
             started.set()

@@ -14,7 +14,7 @@ from tms.wire.json_fields import MESSAGE_ID, MessageBytes, MessageIdText, descri
 
 
 class Colour(Enum):
-    """For whoever reads the code."""
+    """A docstring for developers."""
 
     RED = "red"
 
@@ -97,7 +97,7 @@ def test_one_field_of_several(body: object, *, is_valid: bool) -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """Of a report."""
+    """The docstring of a report."""
 
     rows: int = 0
 

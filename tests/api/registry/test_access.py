@@ -1,4 +1,4 @@
-"""Of the registry one sees and changes what rules allow, and Confluent's client understands it."""
+"""Callers see and change only what rules allow in the registry; Confluent's client works too."""
 
 import asyncio
 import base64
@@ -285,7 +285,7 @@ async def test_a_password_is_refused_alike_whatever_is_wrong(secured: Secured) -
 
 
 def told_of(secured: Secured, principal: str) -> list[dict[str, Any]]:
-    """Return what the audit has told of somebody, and forget it."""
+    """Return the audit's records about a principal, and forget them."""
     found = [json.loads(line) for line in secured.server.audited.lines]
     secured.server.audited.lines.clear()
     return [each for each in found if each["principal"] == principal]

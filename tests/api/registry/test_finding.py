@@ -1,4 +1,4 @@
-"""What is found by parameters and paths as Confluent's registry has them."""
+"""Lookups by parameters and paths, as in Confluent's registry."""
 
 import json
 from typing import Any

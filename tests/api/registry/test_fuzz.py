@@ -1,6 +1,6 @@
 """Fuzzes a registry from its own OpenAPI document.
 
-Whatever is sent, the answer is one that the document tells of, and never an error of the server.
+Whatever is sent, the document describes the answer, and it is never an error of the server.
 """
 
 import asyncio

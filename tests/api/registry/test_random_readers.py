@@ -1,12 +1,13 @@
-"""Whatever rules one has and whatever one asks: no word of what one may not read is reported.
+"""Under random rules and requests, no answer has a word of a schema that its caller may not read.
 
-Each subject has words of its own in its schemas. Who asks has random rules, and asks for anything:
-by name, alias, id, guid and context, in all forms, by payloads, and by writing and importing. A
-naive reader of the rules says of each answer which words may be in it, and what may be gone.
+Each subject has words of its own in its schemas. The caller has random rules, and makes any
+request: by name, alias, id, guid and context, in all forms, by payloads, and by writing and
+importing. A naive reading of the rules says which words each answer may have, and what may have
+changed.
 
-Half of the requests are drawn where a word could come out: another form of what refers to something
-else, what does not fit, and payloads with the ids that there are. The rules are so that some of it
-may be asked for, and not all be read.
+Half of the requests are drawn from those that could reveal a word: other forms of schemas with
+references, schemas that do not fit, and payloads with existing ids. The rules allow some of the
+requests, but not all reads.
 """
 
 import asyncio
@@ -64,7 +65,7 @@ NEAR_RULES = st.tuples(
     st.sampled_from(sorted(REFERS)),
     st.sampled_from([*SUBJECTS, "a", ":.a:a"]),
 ).map(lambda drawn: [*drawn[0], allowing("read", drawn[1]), allowing("write", drawn[2])])
-"""What refers to something may be read, something may be written to; and some more."""
+"""Some subjects may be read, some may be written; and some more."""
 TAGS = [{"schemaEntity": {"entityPath": "n.Mine", "entityType": "sr_record"}, "tags": ["t"]}]
 
 
@@ -93,7 +94,7 @@ def body_of(subject: str) -> dict[str, Any]:
 
 
 class Asking:
-    """Somebody who asks at random, and who looks at each answer."""
+    """A caller that makes random requests, and checks each answer."""
 
     def __init__(self, secured: Secured, rules: list[Rule], seed: int) -> None:
         self.secured = secured
@@ -223,7 +224,7 @@ class Asking:
             assert all(self.may("read", each) for each in names), told
 
     async def ask_by_payload(self) -> None:
-        """Have payloads of a topic of one's own decoded, encoded and checked."""
+        """Decode, encode and check payloads of a topic of one's own."""
         one, caller = self.one, Caller("ann", may_on_subject=self.may)
         topic = TopicSchemas(
             TopicId("ns", "mine"),
@@ -269,7 +270,7 @@ async def histories(rules: list[Rule], seed: int) -> None:
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],  # an example takes a second: what is told says enough
+    phases=[Phase.generate],  # an example takes a second: the failure itself says enough
 )
 @given(rules=NEAR_RULES, seed=st.integers(0, 2**32))
 def test_nothing_is_said_about_what_one_may_not_read(rules: list[Rule], seed: int) -> None:

@@ -1,4 +1,4 @@
-"""No answer of the registry has a word of a schema that who asks may not read."""
+"""No answer of the registry has a word of a schema that the caller may not read."""
 
 import json
 from typing import Any
@@ -74,7 +74,7 @@ async def test_who_writes_and_does_not_read_is_told_numbers_alone(secured: Secur
         status, told = await secured.call(ann, path, body)
         assert (status, "secret" in json.dumps(told).lower()) == (code, False), told
         assert "Hidden" not in json.dumps(told)
-    # Who reads too is told why.
+    # A caller that may read it too gets the reason.
     await secured.allow("bob", Action.WRITE, Action.READ, name="s")
     bob = await secured.headers("bob")
     told = (await secured.call(bob, "/subjects/s/versions", {"schema": '"int"'}))[1]
@@ -107,7 +107,7 @@ async def test_what_is_made_with_references_is_for_who_reads_them(secured: Secur
         answer = await secured.server.http.get(f"{path}?format=resolved", headers=ann)
         assert answer.status_code == 403, path
         assert (await secured.server.http.get(path, headers=ann)).text == USER
-    # What one sends may not lead there either, however far.
+    # Submitted references do not reach it either, at any depth.
     sent = {"schema": USER, "references": refers("n.Holder", "held")}
     for path in (
         *("/subjects/mine/versions", "/subjects/mine", "/subjects/mine/versions?format=resolved"),
@@ -151,7 +151,7 @@ async def test_a_name_is_resolved_where_it_is_checked(secured: Secured, written:
     shown = (await secured.call(ann, f"/subjects/{written}/versions/1?format=resolved"))[1]
     assert shown["subject"] == ":.ctx:mine"
     assert "known" in shown["schema"]
-    # What is registered again with tags refers to the same.
+    # A version that is registered again with tags has the same references.
     tags = [{"schemaEntity": {"entityPath": "n.Holder", "entityType": "sr_record"}, "tags": ["t"]}]
     for path, body in (
         (f"/subjects/{written}/versions/1/tags", {"tagsToAdd": tags}),

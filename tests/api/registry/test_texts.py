@@ -1,4 +1,4 @@
-"""Texts with odd characters and numbers are kept as they mean, or refused and told why."""
+"""Texts with odd characters and numbers keep their meaning, or are refused with a reason."""
 
 import json
 from typing import Any

@@ -46,7 +46,7 @@ async def test_a_text_with_its_references_written_out_is_the_version_with_refere
     other = WRITTEN_OUT.replace('"A"', '"A","B"')
     assert refused(*await api.call("POST", "/subjects/u", {"schema": other})) == 40403
     assert (await api.register("u", other))["version"] == 2
-    # What has that very text comes first, and elsewhere it is another schema.
+    # A version with exactly that text comes first; elsewhere it is another schema.
     elsewhere = await api.register("v", WRITTEN_OUT)
     assert elsewhere["id"] == 5
     assert (await api.register("u", WRITTEN_OUT))["id"] == 3

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Seen(HTMLParser):
-    """What a page has."""
+    """The content of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What tells of the server itself, and what it says at paths and methods that it does not have."""
+"""Information about the server itself, and its answers at unknown paths and methods."""
 
 import asyncio
 

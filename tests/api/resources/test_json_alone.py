@@ -1,4 +1,4 @@
-"""Where JSON alone is spoken, a request in Avro is told so, and changes nothing."""
+"""Operations that only accept JSON refuse Avro with an explanation, and change nothing."""
 
 from typing import Any
 

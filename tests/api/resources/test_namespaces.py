@@ -1,4 +1,4 @@
-"""Namespaces over REST: their settings, and what is answered to who goes beyond them."""
+"""Namespaces over REST: their settings, and the refusals of callers that exceed them."""
 
 from collections.abc import AsyncIterator
 from typing import Any

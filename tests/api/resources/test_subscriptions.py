@@ -20,7 +20,7 @@ ID = "0000018bcfe568000000" + "0" * 20
 OTHER_ID = "0000018bcfe568000001" + "0" * 20
 TOPIC_ID = TopicId("ns", "t")
 VERSION = NOW_MS * 1000
-"""Of the first subscription that is made."""
+"""The version of the first subscription."""
 MOVED = (409, "subscription_moved")
 NOT_FOUND = (404, "subscription_not_found")
 

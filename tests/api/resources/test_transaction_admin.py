@@ -1,4 +1,4 @@
-"""What is told of transactions, and the truncation of the invalid list."""
+"""The state of transactions over REST, and the truncation of the invalid list."""
 
 from typing import Any
 

@@ -36,7 +36,7 @@ CHANGES = [
 
 
 class Server:
-    """Services on a store that fails when told to, and a client of them."""
+    """Services on a store that fails on request, and a client of them."""
 
     def __init__(self, store: MoodyStore, http: httpx.AsyncClient) -> None:
         self.store = store

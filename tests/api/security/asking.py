@@ -46,7 +46,7 @@ async def status_of(wire: Wire) -> int:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have those who wait asked again very soon."""
+    """Check the rights of waiting requests again very soon."""
     for module in ("api.resources.waiting", "api.cluster.forwarding"):
         monkeypatch.setattr(f"{module}.CHECK_S", 0.02)
 
@@ -68,9 +68,9 @@ async def waiting_poll(
 
 
 async def take_away(pair: Pair, what: str, headers: dict[str, str]) -> int:
-    """Take a token (by a revocation, or a second that passes) or the first rule away.
+    """Revoke a token, let it expire, or remove the first rule.
 
-    Return the status of who continues all the same.
+    Return the status of a caller that continues anyway.
     """
     if what == "token":
         await pair.revoke(headers)

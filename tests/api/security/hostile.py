@@ -33,7 +33,7 @@ KINDS = tuple(_UNITS)
 
 
 def hostile(kind: str, size: int) -> str:
-    """Return a text of so many bytes in UTF-8, or a few less; a password is at its beginning."""
+    """Return a text of about this many bytes in UTF-8, which starts with a password."""
     unit = _UNITS[kind]
     text = _URL + unit * (size // len(unit.encode()) + 1)
     return text.encode()[:size].decode(errors="ignore")

@@ -21,7 +21,7 @@ from tests.api.security.hostile import KINDS, hostile
 
 SIZE = 64 * 1024
 HEAD_SIZE = 60 * 1024
-"""Of a field in the head, which may have 64 KB in all."""
+"""The bytes of a field in the head, which may have 64 KB in all."""
 NAMES = {
     "namespace": "ns",
     "topic": "t",
@@ -82,7 +82,7 @@ class HostileRequest:
 
     @property
     def whole(self) -> bytes:
-        """What is sent."""
+        """The request."""
         fields = {"host": "localhost", **self.headers}
         if self.body or self.method in ("POST", "PUT"):
             fields.setdefault("content-length", str(len(self.body)))
@@ -194,7 +194,7 @@ def _encode(value: Any) -> bytes:
 
 
 class Places:
-    """Where texts may stand in values, by schemas that refer to each other."""
+    """Places of texts in values, by schemas that refer to each other."""
 
     def __init__(self, schemas: Json) -> None:
         self._schemas = schemas
@@ -216,7 +216,7 @@ class Places:
         return by_type.get(kind[0] if isinstance(kind, list) else kind, "t")
 
     def of(self, schema: Json, at: str = "", depth: int = 0) -> Iterator[tuple[str, Place]]:
-        """Give each place of a value where a text may stand, with what puts one there."""
+        """Yield each place of a value that may have a text, with a function that puts one there."""
         schema = self._resolved(schema)
         yield at or "the whole", lambda text: text
         if depth == _DEPTH_MAX:

@@ -1,4 +1,4 @@
-"""Two servers that ask who calls: one leads, the other stands by and seals what it passes on.
+"""Two servers with access control: a leader, and a follower that seals what it forwards.
 
 Each has a session of its own with one metadata store in memory, as servers of a cluster have.
 """
@@ -70,7 +70,7 @@ def rule_of(
 
 
 class Lines:
-    """Keeps what an audit tells."""
+    """Keeps the records of an audit."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
@@ -87,7 +87,7 @@ class Lines:
 
 @dataclass
 class Server:
-    """What one of them has."""
+    """The parts of one of them."""
 
     store: LocalSession
     grants: Grants

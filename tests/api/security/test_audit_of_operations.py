@@ -1,4 +1,4 @@
-"""Each refusal and each use of each operation is told by the audit, with the right word."""
+"""The audit records each refusal and each use of each operation, with the right decision."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ ANSWERED_HERE = (
 
 
 def told_of(pair: Pair, principal: str = "ann") -> list[dict[str, Any]]:
-    """Return what both servers' audits have told of somebody, and forget it."""
+    """Return the records of both servers' audits about a principal, and forget them."""
     found = []
     for server in pair.servers.values():
         found += [json.loads(line) for line in server.audited.lines]
@@ -113,7 +113,7 @@ def _body_of(how: str) -> dict[str, list[str]]:
     return {"changes": []} if how == "can-commit" else {}
 
 
-# What is refused behind the door.
+# The requests that are refused after the door.
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -261,7 +261,7 @@ async def test_what_drops_the_open_messages_of_a_group_is_reported_each_time(
             assert found == ("subscribe", "allow", "ns:t", "subscription g")
 
 
-# What somebody may do with one right, and could do with another.
+# The actions that a principal may do with one right, and could do with another.
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,4 +1,4 @@
-"""Who a client is that shows a certificate, or a token, or both."""
+"""The principal of a client with a certificate, a token, or both."""
 
 import json
 import ssl

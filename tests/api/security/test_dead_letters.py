@@ -1,4 +1,4 @@
-"""Who may name a topic of dead letters, and read and redrive what is there."""
+"""The rights to name a topic of dead letters, to read them, and to redrive them."""
 
 import pytest
 

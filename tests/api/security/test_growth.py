@@ -1,6 +1,6 @@
-"""Twice as many of anything cost an operation about twice the work, whoever asks, and never keep
-out others for long. In the gate work is counted in lines of Python, and so without what is done in
-C; in the long run it is processor time.
+"""Twice as many of anything cost an operation about twice the work, for any caller, and never block
+others for long. In the gate the work is counted in lines of Python, so work in C does not count; in
+the long run it is processor time.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_collection")]
 COUNT = 4_000
 FEW = 250
 GATE_STEP = 4
-"""In the gate one in so many requests is made."""
+"""In the gate, one in this number of requests is made."""
 ALL = list(many_requests(OPERATIONS))
 
 

@@ -1,4 +1,4 @@
-"""Whoever uses more than one principal may is told when to ask again; others notice nothing."""
+"""A caller that exceeds its principal's limits learns when to retry; others notice nothing."""
 
 import asyncio
 import json

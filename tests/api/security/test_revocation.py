@@ -1,4 +1,4 @@
-"""What was allowed and is no more: the next request is refused, and what is going on ends."""
+"""After a revocation the next request is refused, and requests in progress end."""
 
 import asyncio
 import base64

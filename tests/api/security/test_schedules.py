@@ -1,4 +1,4 @@
-"""Who may schedule, list and cancel messages, how much, and what the audit has of it."""
+"""The rights to schedule, list and cancel messages, their limits, and their audit."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Servers start again, change who leads, and have other clocks: a good token is never told 401."""
+"""Servers restart, change leaders, and have wrong clocks: a good token never gets a 401."""
 
 import asyncio
 import gc
@@ -48,7 +48,7 @@ async def ann(pair: Pair) -> dict[str, str]:
 
 
 def start_anew(pair: Pair, ahead_ms: int = 0) -> str:
-    """Have the leader be a process that has just started; return its boot."""
+    """Replace the leader by a process that has just started; return its boot."""
     boot = new_boot()
     clock = ManualClock(pair.clock.now_ms() + ahead_ms)
     opener = Opener(pair.leader.keys, pair.leader.url, clock, boot)

@@ -1,8 +1,8 @@
 """No secret is reported: not in logs, metrics, documents, refusals, settings, nor to other
 processes.
 
-One server in a process of its own is given a token, a password and a web token, right ones and
-wrong ones; then all that it tells is looked through.
+A server in a process of its own gets a token, a password and a web token, right ones and wrong
+ones. Then everything that it has written or answered is searched.
 """
 
 import base64
@@ -75,7 +75,7 @@ class Told:
 
     @property
     def secrets(self) -> list[str]:
-        """What is to be found nowhere: whole, the part that counts, and as it was sent."""
+        """The texts that must appear nowhere: the secrets whole, in part, and as they were sent."""
         basics = [base64.b64encode(each.encode()).decode() for each in self.basics]
         parts = [each.split("_", 2)[-1] for each in self.bearers if each.startswith("tms_")]
         signatures = [each.rpartition(".")[2] for each in self.bearers if "." in each]

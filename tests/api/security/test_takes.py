@@ -72,7 +72,7 @@ async def test_a_take_that_waits_ends(
 async def test_a_message_that_comes_after_is_given_back(
     pair: Pair, taker: dict[str, str], what: str
 ) -> None:
-    """It was leased before anybody asked again whether they may: it is not told, and not kept."""
+    """It was leased before the right was checked again: it is neither returned nor kept."""
     taking = await waiting_take(pair, pair.leader, taker)
     status = await take_away(pair, what, taker)
     await pair.services.messaging.publish(T, [b"secret"])

@@ -1,4 +1,4 @@
-"""What callers do through a follower is theirs at the leader."""
+"""A request through a follower has its caller's principal at the leader."""
 
 import json
 

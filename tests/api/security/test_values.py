@@ -1,4 +1,4 @@
-"""A topic of one's own tells nothing of schemas that one may not read."""
+"""A topic of one's own reveals nothing about schemas that one may not read."""
 
 import base64
 import json

@@ -29,7 +29,7 @@ from tms.core.limits import Limits
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CPU_S_MAX = 0.5
-"""Of one request. What is linear takes a few ms; what is quadratic takes seconds."""
+"""The time of one request. A linear one takes a few ms, a quadratic one takes seconds."""
 REFUSED = range(400, 500)
 OF_STRANGERS = {400, 401, 403, 404, 405, 408, 411, 413, 414, 415, 417, 421, 431, 501}
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)

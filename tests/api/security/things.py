@@ -1,4 +1,4 @@
-"""What there is at a server while others try to change it or to learn of it."""
+"""The things at a server that others try to change, or to learn about."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ class Clients:
         publishers: int = 3,
         pause_s: float = 0.0,
     ) -> None:
-        """Work at once; each thread pauses for so many seconds behind each request."""
+        """Work concurrently; each thread pauses for this many seconds after each request."""
         self._pause_s = pause_s
         self._urls = urls
         self._namespace = namespace
@@ -146,10 +146,10 @@ class Clients:
         wait_until(lambda: self.count >= enough, f"{number} more requests are acknowledged")
 
     def check(self, shown: Mapping[tuple[str, bool], Sequence[tuple[str, str]]], at: Json) -> None:
-        """Check what was acknowledged by what readers are shown in the end.
+        """Check the acknowledged messages against those that readers get in the end.
 
-        That is given by topic, and whether only committed messages were asked for; `at` is where
-        the subscription stands.
+        The latter are given by topic, and by whether only committed ones were requested; `at` is
+        the position of the subscription.
         """
         given = {topic: [payload for _, payload in shown[topic, True]] for topic in TOPICS}
         for topic in TOPICS:

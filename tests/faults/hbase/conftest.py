@@ -79,7 +79,7 @@ def serve_on(
     port: int | None = None,
     flags: Sequence[str] = (),
 ) -> ServerProcess:
-    """Start a server on a store, through its gateway or what stands before that."""
+    """Start a server on a store, through its gateway or a proxy before that."""
     return ServerProcess(
         f"hbase://{place.host}:{port or place.port}/{place.prefix}",
         *("--transactions", transactions),
@@ -124,7 +124,7 @@ async def check_unanswered(server: ServerProcess, topic: str, ledger: Ledger) ->
     async with await tms.aio.connect(server.url, retry_for_s=0) as client:
 
         async def is_settled() -> bool:
-            # What is acknowledged comes after all that failed before it.
+            # Acknowledged messages come after all that failed before them.
             name = f"marker {len(ledger.requests)} {next(attempts)}"
             request = ledger.begin(name, [name.encode()])
             try:

@@ -27,7 +27,7 @@ class Pump:
         self._first_version = created.version
 
     async def run(self, client: AsyncClient) -> None:
-        """Go on until something fails."""
+        """Continue until something fails."""
         source, target = client.topic("in").subscription("pump"), client.topic("out")
         try:
             while True:
@@ -43,7 +43,7 @@ class Pump:
         return self.committed >= count
 
     async def run_on(self, client: AsyncClient) -> None:
-        """Go on, whatever fails."""
+        """Continue after any failure."""
         while True:
             await self.run(client)
             await turns()

@@ -103,7 +103,7 @@ class ShardCluster:
             self.ask("PUT", f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s")
 
     def led(self, but: int | None = None) -> dict[int, Server] | None:
-        """Return who serves each shard; None if not all but one are served, or nobody says it."""
+        """Return the server of each shard; None if any shard, except `but`, is not served."""
         for server in self.servers:
             state = server.state()
             if state is None:

@@ -316,7 +316,7 @@ class ShardRounds:
         return self._restarted(victim)
 
     def cut_link(self) -> Sequence[Server]:
-        """Let no other server reach one: who asks that one itself is answered."""
+        """Cut a server off from the others; its own clients still reach it."""
         victim = self.victim
         victim.link.hold()
         lasts(3)

@@ -209,7 +209,7 @@ class Rounds:
         assert self.cluster.leader() is other
 
     def until_told(self, server: Server, *, reaches: bool) -> None:
-        """Wait until the others are told whether a server reaches HBase."""
+        """Wait until the others are notified whether a server reaches HBase."""
 
         def is_told() -> bool:
             found = self.cluster.ask("GET", "/v1/cluster")["instances"]

@@ -58,7 +58,7 @@ class World:
 
     @asynccontextmanager
     async def under_load(self, chance: random.Random, what: str) -> AsyncIterator[Load]:
-        """Start clients; at the end, check all that they were told."""
+        """Start clients; at the end, check all answers that they got."""
         server, ledger = self.server, self.ledger
         async with Load(server.url, TOPIC, ledger, chance, publishers=PUBLISHERS) as load:
             await load.until_acknowledged(BEFORE)
@@ -85,7 +85,7 @@ async def create(server: ServerProcess) -> None:
 
 @asynccontextmanager
 async def expiring(client: AsyncClient) -> AsyncIterator[None]:
-    """Have messages published that live for a second."""
+    """Publish messages that live for a second."""
 
     async def publish() -> None:
         while True:
@@ -119,7 +119,7 @@ def test_what_was_acknowledged_survives_the_death_of(
         async with world.under_load(chance, "+".join(names)) as load:
             for name in names:
                 world.cluster.kill(name)
-            # Where HBase continues without it, so do its clients; else they are told.
+            # If HBase continues without it, so do its clients; otherwise they get errors.
             if not {"gateway", "zookeeper"}.isdisjoint(names):
                 await asyncio.to_thread(lasts, AWAY_S)
             await asyncio.to_thread(running, world.cluster)

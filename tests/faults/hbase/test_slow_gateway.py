@@ -35,7 +35,7 @@ MEBIBYTE = 1024 * 1024
 QUEUE_MIB, REQUESTS = 16, 60
 CUTS = 4
 ROOM_MIB = 200
-"""What a server that is busy may take more than one that was just started, besides its queue."""
+"""The memory that a busy server may use more than a fresh one, in addition to its queue."""
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_connections_that_break_again_and_again_lose_nothing(
 def test_positions_move_with_their_commits_while_connections_break(
     serve: Serve, gateway: Proxy
 ) -> None:
-    """Also where a move follows one that got no answer, and may yet come."""
+    """Even if a move follows one that got no answer, and may still arrive."""
     pump = Pump()
 
     async def scenario(server: ServerProcess) -> None:
@@ -153,7 +153,7 @@ def test_positions_move_with_their_commits_while_connections_break(
                 gateway.cut()
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            # What was left in progress holds readers up until it times out.
+            # Transactions left in progress hold readers back until they time out.
             await until(partial(is_quiet, client))
             await pump.check(client)
 
@@ -167,5 +167,5 @@ async def is_quiet(client: AsyncClient) -> bool:
 
 
 def test_the_times_leave_room_for_an_answer() -> None:
-    """Else clients would give up before they are told to come again."""
+    """Otherwise clients would give up before they are asked to retry."""
     assert TIMEOUT_S + RETRY_S < 20

@@ -51,7 +51,7 @@ class World:
         return await self.services.groups.take(TOPIC, "g", take, wait_s=wait_s)  # type: ignore[arg-type]
 
     async def waits(self, takes: int = 1) -> None:
-        """Wait until so many takes wait for messages."""
+        """Wait until this number of takes waits for messages."""
         groups = self.services.groups
         assert isinstance(groups, GroupService)
         await until(lambda: sum(len(group.waiting) for group in groups._groups.loaded) >= takes)
@@ -68,7 +68,7 @@ class World:
         await until(is_there)
 
     async def flush(self) -> None:
-        """Have written what is leased, which the next flush of anything carries."""
+        """Write the leases: the next flush of anything writes them too."""
         await self.publish(b"flush", topic_id=BILLS)
 
     async def settle(self, member: str = "a", **parts: object) -> list[Refusal]:

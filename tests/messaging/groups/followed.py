@@ -1,12 +1,11 @@
-"""What the members of one group were told, and what follows from that, whatever dies in the
-meantime.
+"""The answers that the members of one group got, and their consequences, whatever dies.
 
-No exact model: `group_machine.py` has that of the rules.
+This is not an exact model: `group_machine.py` has the model of the rules.
 
-1. What is given is committed, is the message that it was before, and was never acknowledged.
+1. A delivered message is committed, is unchanged, and was never acknowledged.
 2. A message is acknowledged once.
-3. An ack without an answer holds or not: that is known once somebody looks who decides it.
-4. What is committed and was read into the group is open or acknowledged.
+3. An ack without an answer holds or not; later requests show which.
+4. A committed message that was read into the group is open or acknowledged.
 """
 
 from collections.abc import Collection, Container, Iterable
@@ -17,7 +16,7 @@ from tms.core.values.message import Message
 
 
 class Given(NamedTuple):
-    """What a member once got."""
+    """A delivery to a member."""
 
     member: str
     delivery: int
@@ -45,7 +44,7 @@ class Followed:
         """Whether a seek had no answer: then what is given since is known, and nothing before."""
 
     def latest(self, back: int) -> Given | None:
-        """Return what was given last, or so many times before; None: nothing was."""
+        """Return the last delivery, or one this many before it; None if there is none."""
         return self.given[-1 - min(back, len(self.given) - 1)] if self.given else None
 
     def note(self, member: str, taken: Taken, committed: Container[bytes]) -> list[Message]:
@@ -62,7 +61,7 @@ class Followed:
         return messages
 
     def acked(self, ids: Iterable[bytes], answer: object) -> list[bytes]:
-        """Take note of acks and their answer, which is no `Settled` if there was none.
+        """Record acks and their answer, which is not a `Settled` if there was none.
 
         Return the ids that are acknowledged now.
         """
@@ -79,14 +78,14 @@ class Followed:
         return done
 
     def acknowledge(self, ids: Iterable[bytes]) -> None:
-        """Take note that acks hold."""
+        """Record acks that hold."""
         done = set(ids)
         assert not done & self.acknowledged, "acknowledged twice"
         self.acknowledged |= done
         self.maybe -= done
 
     def sought(self, *, is_sure: bool) -> None:
-        """Take note of a seek to the start, or of one without an answer."""
+        """Record a seek to the start, which may have got no answer."""
         if not is_sure:
             self.maybe |= self.acknowledged
         else:

@@ -62,8 +62,8 @@ class GroupMachine(RuleBasedStateMachine):
         self.unwritten: set[bytes] = set()
         """The messages whose last delivery was not written before a crash."""
         self.written: dict[bytes, tuple[int, Taker] | None] = {}
-        """Of these: the delivery before, which the one who reads the group again takes for the
-        last."""
+        """For each of these, the delivery before: a process that loads the group again takes it for
+        the last one."""
         self.read_again: set[bytes] = set()
         """The messages that were read at a restart, and not given since."""
         self.window = range(0)

@@ -105,7 +105,7 @@ def without_death_rate(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_release_for_reopened(patch: pytest.MonkeyPatch) -> None:
-    """What is leased of the key of a reopened message stays leased, though it is not the first."""
+    """Leased messages of a reopened message's key stay leased, though they are not the first."""
     apply = state.OpenMessages.apply
 
     def keeping(self: state.OpenMessages, edit: edits.Edit, now_ms: int) -> None:

@@ -1,8 +1,8 @@
 """Groups on a whole service: members that fall silent and come late, a store that dies at a write.
 
-No exact model: `group_machine.py` has that of the rules. Here it is followed who was told what.
-What was acknowledged is never given again, a commit's acks hold if and only if its message is
-there, and in the end a good worker gets all the rest, each once.
+This is not an exact model: `group_machine.py` has the model of the rules. Here all answers are
+followed. An acknowledged message is never delivered again, a commit's acks hold if and only if its
+message exists, and in the end a good worker gets all the others, each once.
 """
 
 import asyncio
@@ -104,7 +104,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.run(self.create())
 
     def follow(self) -> None:
-        # What becomes a dead letter is settled by nobody.
+        # Nobody settles a message that becomes a dead letter.
         self.followed = Followed(keeps_all=not self.attempts_max)
 
     async def create(self) -> None:
@@ -310,7 +310,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         deletion = asyncio.create_task(groups.delete_group(TOPIC, "g"))
         await turns()
         if given is not None:
-            # It ends whoever is first, so that the steps that follow do not depend on that.
+            # The transaction ends in any case, so that later steps do not depend on the order.
             transaction_id = max(self.open)
             payload = self.open.pop(transaction_id)
             acks = [CommitAcks(TOPIC, "g", given.member, given.delivery, given.ids)]

@@ -1,4 +1,4 @@
-"""A deleted group is over for whoever uses it, and one made again under its name is another."""
+"""A deleted group is over for all its users; a later one of the same name is another group."""
 
 import asyncio
 import contextlib

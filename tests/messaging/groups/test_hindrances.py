@@ -1,4 +1,4 @@
-"""What keeps a group from its work is told to those who look after the server."""
+"""Operators learn what hinders a group."""
 
 import pytest
 

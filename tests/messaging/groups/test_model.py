@@ -1,4 +1,4 @@
-"""What is stored of groups comes back, and the model holds whatever members do."""
+"""Stored groups are read back unchanged, and the model holds whatever members do."""
 
 import pytest
 from hypothesis import given, settings

@@ -5,7 +5,7 @@ from hypothesis import Phase, settings
 from tests.messaging.groups.stores_of_groups import ByKey, ByKeyOnLevelDB, Unordered
 from tests.scale import scaled
 
-# What fails is not made smaller: each step may recover a service, so that takes minutes.
+# A failing example is not shrunk: each step may recover a service, which takes minutes.
 SETTINGS = settings(
     max_examples=scaled(8), stateful_step_count=30, phases=[Phase.explicit, Phase.generate]
 )

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def open_all(world: World) -> int:
-    """Have the group read on by a take of one, which is given back; return what is open."""
+    """Make the group read messages by a take that is released; return the open ones."""
     taken = await world.take("reader")
     await world.settle("reader", releases=[], leave=True)
     assert taken.delivery is not None

@@ -1,4 +1,4 @@
-"""What is read below an end stays the same, whatever happens after, restarts included."""
+"""Messages below an end stay the same, whatever happens later, even after restarts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -62,7 +62,7 @@ async def publish(services: OpenServices, messages: int, payload_bytes: int = 10
 
 
 async def store(services: OpenServices, tasks: int, messages: int) -> None:
-    """Publish what so many tasks stored, each so many messages."""
+    """Publish the messages that several tasks stored, an equal number each."""
     transaction = await services.transactions.start(StartRequest())
     pointers = []
     for _ in range(tasks):

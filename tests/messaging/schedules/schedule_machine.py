@@ -39,7 +39,7 @@ DELAYS_S = st.sampled_from([0, 0, 1, 2, 5, 60])
 
 
 class Followed:
-    """What is known of one message."""
+    """The knowledge about one message."""
 
     def __init__(self, scheduled_id: str | None, at_ms: int) -> None:
         self.id = scheduled_id

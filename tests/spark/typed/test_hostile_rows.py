@@ -1,4 +1,4 @@
-"""Damaged payloads: each is told by itself, and the rows around it come out whole."""
+"""Damaged payloads: each is reported by itself, and the rows around it are complete."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ def test_a_payload_of_another_schema_is_reported(given: bytes, reason: str) -> N
 
 @pytest.mark.parametrize("depth", [10, 1000, 100_000])
 def test_what_is_nested_deeply_is_an_error_or_a_value(depth: int) -> None:
-    """Of Avro's and Protobuf's records within records, and of JSON in a column of text."""
+    """Records within records of Avro and Protobuf, and JSON in a column of text."""
     anything: SchemaSource = json_source({"type": "object", "properties": {"a": {}}})
     deep = {
         1: (KINDS[4], b"\x02" * depth),

@@ -1,4 +1,4 @@
-"""What a reader with types is planned with, without Spark and without a server."""
+"""The plan of a reader with types, without Spark and without a server."""
 
 import pickle
 

@@ -38,7 +38,7 @@ def servers(hbase: HBaseServers) -> HBaseServers:
 
 
 def put_old(store: HBaseStore, topic: TopicId, count: int) -> None:
-    """Put so many messages of an hour ago into a topic's first generation."""
+    """Put this number of messages of an hour ago into a topic's first generation."""
     start, written_ms = prefix(topic, 1), SystemClock().now_ms() - 3_600_000
     batch = store.batch()
     batch.put_rows(MESSAGE, [(start + KEY.pack(written_ms, n), b"\0old") for n in range(count)])

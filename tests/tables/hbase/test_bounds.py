@@ -1,4 +1,4 @@
-"""What a topic's bound leaves to open transactions on HBase."""
+"""A topic's bound spares the messages of open transactions on HBase."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What readers see of a store on HBase is the same with cleanup and without, whoever cleans up.
+"""Readers of a store on HBase see the same with cleanup and without, whichever process cleans up.
 
 The tables are cut in the middle of topics.
 """

@@ -1,4 +1,4 @@
-"""What cleanup deletes of a store on HBase whose tables are cut in the middle of topics."""
+"""The deletions of cleanup in a store on HBase whose regions split topics."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What becomes of calls when the gateway, an answer, a connection or a table is lost."""
+"""The outcome of calls when the gateway, an answer, a connection or a table is lost."""
 
 import threading
 from collections.abc import Callable
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Losing:
-    """Stands before a gateway: loses calls of one name, or only their answers."""
+    """A proxy of a gateway: loses calls of one name, or only their answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, gateway: Gateway) -> None:
         self.name = ""

@@ -1,4 +1,4 @@
-"""The format that is recorded of a store: raised by a server that is alone, or told to."""
+"""The recorded format of a store: raised by a standalone server, or on request."""
 
 from dataclasses import replace
 

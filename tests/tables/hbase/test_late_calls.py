@@ -1,4 +1,4 @@
-"""What a server had sent before another led arrives later than that, whatever it was.
+"""Calls of a former leader arrive after another server leads, whatever they are.
 
 Between the first server and its gateway there is one that is paused with the request in hand, until
 the second server has written.
@@ -63,7 +63,7 @@ class Cluster:
         return Server(self)
 
     def stored(self) -> list[bytes]:
-        """Return the payloads that HBase has, whoever may be shown them."""
+        """Return the payloads that HBase has, visible or not."""
         store = HBaseStore(self.place, gateway_to(self.place))
         payloads = [value[1:] for _, value in rows_of(store, MESSAGE)]
         store.close()

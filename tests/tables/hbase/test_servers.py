@@ -1,4 +1,4 @@
-"""What starting HBase's servers says where it cannot; needs none of them."""
+"""The errors of HBase's servers that cannot start; needs none of them."""
 
 import os
 import shutil

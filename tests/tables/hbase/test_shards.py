@@ -300,7 +300,7 @@ def _may(client: httpx.Client, path: str, headers: dict[str, str]) -> bool:
 
 
 def _is_told(client: httpx.Client, headers: dict[str, str], who: str) -> bool:
-    """Whether the audit's topic tells of somebody who was refused."""
+    """Whether the audit's topic has a refusal of somebody."""
     path = "/v1/namespaces/system/topics/_audit/poll"
     answer = client.post(path, json={"limit": 10_000}, headers=headers)
     if answer.status_code != 200:

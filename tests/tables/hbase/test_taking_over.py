@@ -29,7 +29,7 @@ LATE_S = 4.0
 
 
 class Mortal:
-    """A store that dies, or loses sight of its calls, when told to."""
+    """A store that dies, or loses sight of its calls, on request."""
 
     def __init__(self, place: Place, timeout_s: float = 30.0) -> None:
         self.place = place
@@ -41,7 +41,7 @@ class Mortal:
         self.late: list[Callable[[Any], Any]] = []
 
     def die_after(self, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let the calls after so many have no effect."""
+        """Let the calls after this number have no effect."""
 
         def once(call: Callable[[Any], Any]) -> Any:
             self.calls += 1
@@ -168,7 +168,7 @@ def test_a_request_of_many_rows_is_there_whole_or_not_at_all(
 def test_what_hbase_refuses_for_good_keeps_nobody_from_taking_over(
     place: Place, hbase_store: HBaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It dies just before it would have told that there is nothing to finish."""
+    """It dies just before it would have reported that there is nothing to finish."""
     assert hbase_store
     mortal = Mortal(place)
     batch = mortal.store.batch()
@@ -281,7 +281,7 @@ def test_a_late_compare_and_put_finds_no_more_what_it_expects(
 
 
 def test_a_compare_and_put_of_none_is_atomic_against_other_writes(hbase_store: HBaseStore) -> None:
-    """What another has put in the meantime is never deleted in its place."""
+    """A row that another has put in the meantime is never deleted in place of the expected one."""
     store = hbase_store
     lost: list[bytes] = []
     put(store, METADATA, (b"k", b"0"))

@@ -1,4 +1,4 @@
-"""What a call that got no answer may write late, and which rows can be written in the meantime."""
+"""The late effects of a call without an answer, and the rows that can be written until then."""
 
 from tables.hbase import unanswered_calls
 from tables.hbase.unanswered_calls import UnansweredCalls

@@ -1,7 +1,7 @@
-"""A group under leaders who follow one another, whose last write may come at any later moment.
+"""A group under successive leaders, whose last write may arrive at any later moment.
 
-What a leader was told is done stays done, in its order; what it was not told of is there whole or
-not at all when the next one reads, and never appears after that.
+Writes that were acknowledged to a leader stay done, in their order. Other writes are complete or
+missing when the next leader reads, and never appear later.
 """
 
 from contextlib import suppress
@@ -26,7 +26,7 @@ END = b";"
 
 
 class LateStore(MemoryStore):
-    """Holds a write back when told to; it can be carried out later."""
+    """Holds a write back on request; it can be carried out later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Leaders(RuleBasedStateMachine):
         self.doubtful: list[bytes] = []
         """Those of a write that got no answer."""
         self.log: StoreGroupLog | None = None
-        """None: the leader has died."""
+        """None if the leader has died."""
 
     @initialize()
     def begin(self) -> None:

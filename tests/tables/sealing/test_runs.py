@@ -192,7 +192,7 @@ def test_runs_behind_one_that_is_read_are_sealed_with_it_by_one_scan(
         late(world, 103, pointer)
         assert read(second, pointer) == [b"101", b"102"]
     assert world.rows.swaps == 0
-    # What came late was met: behind it another scan continues.
+    # Late rows were met: after them another scan continues.
     assert world.rows.scans <= 2 * count
 
     third = world.leader(3, in_progress=())
@@ -297,7 +297,7 @@ class LateBeforeScan(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.due: list[Callable[[], None] | None] = []
-        """What comes before each of the next scans."""
+        """The events before each of the next scans."""
 
     @contextmanager
     def scan(self, table: str, *bounds: bytes, **options: Any) -> Iterator[Iterator[Row]]:

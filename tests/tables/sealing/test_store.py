@@ -1,4 +1,4 @@
-"""A store of several leaders, on rows in memory: who seals what, and what is seen of late rows."""
+"""A store of several leaders, on rows in memory: its seals, and which late rows are visible."""
 
 from functools import partial
 

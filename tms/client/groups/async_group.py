@@ -140,9 +140,9 @@ class AsyncTopicGroup:
         group = await self._services.groups.create_group(
             self._topic_id, self._name, settings, _position_of(after)
         )
-        found, asked = asdict(group.settings), asdict(settings)
-        asked["dead_letter"] = settings.dead_letter or found["dead_letter"]
-        kept = {name: found[name] for name in found if found[name] != asked[name]}
+        present, requested = asdict(group.settings), asdict(settings)
+        requested["dead_letter"] = settings.dead_letter or present["dead_letter"]
+        kept = {name: present[name] for name in present if present[name] != requested[name]}
         if kept.keys() - {"paused"}:
             _log.info(
                 "Group %s of %s exists already; its settings are not changed: %s",
@@ -153,11 +153,11 @@ class AsyncTopicGroup:
         return group
 
     def _check_options(self, group: Group, options: Mapping[str, Any]) -> Group:
-        found = asdict(group.settings)
+        present = asdict(group.settings)
         differ = [
-            f"{name} is {found[name]}, not {value}"
+            f"{name} is {present[name]}, not {value}"
             for name, value in options.items()
-            if found[name] != value
+            if present[name] != value
         ]
         if differ:
             raise SubscriptionExists(

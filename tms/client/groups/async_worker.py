@@ -172,15 +172,15 @@ class AsyncGroupWorker:
             await held.stop_taking()
             await self._wait_for(working)
         finally:
-            left = list(working)
+            remaining = list(working)
             self._is_giving_back = True
-            for task in (*left, *filter(None, [recovering])):
+            for task in (*remaining, *filter(None, [recovering])):
                 task.cancel()
             await held.close(leave=True)
             self._stop.clear()
             self._stop_now.clear()
-        if left:
-            _log.warning("Gave back %d messages, because their work took too long", len(left))
+        if remaining:
+            _log.warning("Gave back %d messages, because their work took too long", len(remaining))
         error, self._exit = self._exit, None
         try:
             if error is not None:

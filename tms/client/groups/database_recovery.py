@@ -32,7 +32,7 @@ class Recovered:
     decide."""
     conflicting: list[int] = field(default_factory=list)
     """Left undone: the transaction is committed, but another program has changed the database
-    since, so the database's part cannot be committed any more. A person must decide."""
+    since, so the database's part can no longer be committed. A person must decide."""
     not_permitted: list[int] = field(default_factory=list)
     """Still prepared: by another role of the database. Recover as that role, or as one that may end
     the prepared transactions of others."""

@@ -155,13 +155,13 @@ class HeldMessages:
 
     async def _fetch(self) -> None:
         while True:
-            while not (wanted := self._wanted()):
+            while not (count := self._wanted()):
                 self._room.clear()
                 await self._room.wait()
             self._sequence += 1
             take = Take(
                 self.member,
-                wanted,
+                count,
                 lease_s=self._settings.lease_s,
                 sequence=self._sequence,
             )

@@ -36,14 +36,14 @@ class SettleBatches:
 
     async def settle(self, part: Part) -> Refusal | None:
         """Settle with the next request; return the refusal, if any."""
-        wanted = _Wanted(part, asyncio.get_running_loop().create_future())
-        return await in_time(partial(self._settled, wanted), lambda: wanted.is_sent)
+        waiting = _Wanted(part, asyncio.get_running_loop().create_future())
+        return await in_time(partial(self._settled, waiting), lambda: waiting.is_sent)
 
-    async def _settled(self, wanted: _Wanted) -> Refusal | None:
-        self._wanted.append(wanted)
+    async def _settled(self, waiting: _Wanted) -> Refusal | None:
+        self._wanted.append(waiting)
         if self._sending is None:
             self._sending = asyncio.create_task(self._send_all(), context=without_deadline())
-        return await wanted.done
+        return await waiting.done
 
     async def _send_all(self) -> None:
         try:
@@ -57,8 +57,8 @@ class SettleBatches:
     async def _send_batch(self, batch: list[_Wanted]) -> None:
         if not batch:  # its caller has gone
             return
-        for each in batch:
-            each.is_sent = True
+        for request in batch:
+            request.is_sent = True
         parts = [each.part for each in batch]
         settle = Settle(
             [part for part in parts if isinstance(part, Acks)],

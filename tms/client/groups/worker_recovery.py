@@ -30,8 +30,8 @@ _log = logging.getLogger("tms.client")
 
 def recoveries_of(participants: Iterable[Any]) -> list[Recover]:
     """Return the recoveries of the participants that have one."""
-    found = [getattr(participant, "recovery", None) for participant in participants]
-    return [recovery() for recovery in found if recovery is not None]
+    recoveries = [getattr(participant, "recovery", None) for participant in participants]
+    return [recovery() for recovery in recoveries if recovery is not None]
 
 
 class WorkerRecovery:
@@ -126,5 +126,5 @@ class _Outcomes:
         self._loop = loop
 
     def info(self, transaction_id: int) -> TransactionInfo:
-        asked = self._transactions.info(transaction_id)
-        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(OUTCOME_S_MAX)
+        info = self._transactions.info(transaction_id)
+        return asyncio.run_coroutine_threadsafe(info, self._loop).result(OUTCOME_S_MAX)

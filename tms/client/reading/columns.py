@@ -20,7 +20,7 @@ _BATCH_BYTES_MAX = 4 * 1024 * 1024
 
 
 async def batches_of(
-    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float
+    messaging: Messaging, topic_id: TopicId, reading: Reading, stops: Stops, wait_s: float
 ) -> Batches:
     """Yield the requested messages, in batches bounded in messages and bytes."""
     try:
@@ -29,7 +29,7 @@ async def batches_of(
         raise extras.missing("messages as Arrow's columns need pyarrow", error, "arrow") from error
 
     parts: list[MessageBlock] = []
-    async with aclosing(message_blocks(messaging, topic_id, asked, stops, wait_s)) as blocks:
+    async with aclosing(message_blocks(messaging, topic_id, reading, stops, wait_s)) as blocks:
         async for block in blocks:
             parts.append(block)
             count = sum(part.count for part in parts)

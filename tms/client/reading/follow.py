@@ -44,10 +44,10 @@ async def followed(
     """Yield the messages from `place` on, present and future. Raises `RuntimeError` once closed."""
 
     async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
-        asked = place.first._replace(position=position, limit=limit)
+        reading = place.first._replace(position=position, limit=limit)
         # Each time, because a child of os.fork() may have no services.
         async with aclosing(
-            blocks_of(services.messaging, topic_id, asked, stops, WAIT_S)
+            blocks_of(services.messaging, topic_id, reading, stops, WAIT_S)
         ) as blocks:
             async for block in blocks:
                 yield AnswerPart(block, len(block), block[-1].id)

@@ -46,11 +46,11 @@ def bodies(messages: GivenMessages) -> list[bytes]:
         raise TypeError(
             f"a message is bytes or tms.Message, not {kind}: encode it first, or give schema="
         )
-    given = list(messages)
-    payloads = [message for message in given if type(message) is bytes]
-    if len(payloads) == len(given):
+    items = list(messages)
+    payloads = [message for message in items if type(message) is bytes]
+    if len(payloads) == len(items):
         return payloads
-    return bodies_of([_body_of(message) for message in given])
+    return bodies_of([_body_of(message) for message in items])
 
 
 def _body_of(message: GivenMessage) -> tuple[bytes, bool]:

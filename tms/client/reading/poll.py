@@ -43,7 +43,7 @@ class FollowOptions(TypedDict, total=False):
     start: Start | None
     """Begin at it. By default None; without `after` too, the oldest message is the first."""
     committed: bool
-    """Give only committed messages. By default False: all messages."""
+    """Return only committed messages. By default False: all messages."""
 
 
 class PollOptions(FollowOptions, total=False):
@@ -54,7 +54,7 @@ class PollOptions(FollowOptions, total=False):
     limit: int | None
     """The most messages. By default as many as one poll of the server gives."""
     tx: Tx | None
-    """Give the messages that this transaction can see. By default None."""
+    """Return the messages that this transaction can see. By default None."""
     wait_s: float
     """For how many seconds to wait for messages if there are none. By default 0."""
     timeout_s: Duration | None
@@ -131,20 +131,20 @@ def with_options(method: Method) -> Method:
 
 
 async def blocks_of(
-    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
+    messaging: Messaging, topic_id: TopicId, reading: Reading, stops: Stops, wait_s: float = 0.0
 ) -> Blocks:
     """Yield the requested messages, decoded."""
-    async with aclosing(message_blocks(messaging, topic_id, asked, stops, wait_s)) as blocks:
+    async with aclosing(message_blocks(messaging, topic_id, reading, stops, wait_s)) as blocks:
         async for block in blocks:
             yield list(block)
 
 
 async def message_blocks(
-    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
+    messaging: Messaging, topic_id: TopicId, reading: Reading, stops: Stops, wait_s: float = 0.0
 ) -> AsyncGenerator[MessageBlock, None]:
     """Yield the requested messages in blocks; report to `stops` where the reader stops."""
-    with stops.watched(topic_id, asked.view) as stopped:
-        blocks = messaging.poll(topic_id, asked, wait_s, stopped)
+    with stops.watched(topic_id, reading.view) as stopped:
+        blocks = messaging.poll(topic_id, reading, wait_s, stopped)
         try:
             async for block in blocks:
                 yield block

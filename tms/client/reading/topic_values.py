@@ -61,10 +61,10 @@ class TopicValues:
         records.forget()
         return await send(await records.bodies(self._id, values, how))
 
-    async def encode(self, given: Any, how: Encoding) -> list[Message]:
+    async def encode(self, value: Any, how: Encoding) -> list[Message]:
         """Encode values as messages."""
         records = self._records.get()
-        encoded = await records.bodies(self._id, records.values_of(given), how)
+        encoded = await records.bodies(self._id, records.values_of(value), how)
         framed = frozenset(framed_of(encoded))
         return [
             framed_message(b"", body) if index in framed else Message(body)
@@ -74,10 +74,10 @@ class TopicValues:
     async def decode(self, messages: Iterable[Message], how: Decoding) -> list[Record]:
         """Decode messages to records. Raises `PayloadUndecodable`."""
         decoder = await self._records.get().decoder(self._id, how)
-        found, error = await decoder.records(messages)
+        records, error = await decoder.records(messages)
         if error is not None:
             raise error
-        return found
+        return records
 
     def decoded(self, blocks: Blocks, *, how: Decoding | bool) -> Runs:
         """Yield runs of records for runs of messages; unchanged ones if `how` is False.
@@ -92,8 +92,8 @@ class TopicValues:
         async with aclosing(blocks):
             decoder = await self._records.get().decoder(self._id, how)
             async for block in blocks:
-                found, error = await decoder.records(block)
-                if found:
-                    yield found
+                records, error = await decoder.records(block)
+                if records:
+                    yield records
                 if error is not None:
                     raise error

@@ -40,9 +40,9 @@ def parse_addresses(url: str) -> list[str]:
     return [_parsed(part if "://" in part else f"{scheme}://{part}") for part in parts]
 
 
-def _parsed(given: str) -> str:
-    scheme, _, rest = given.partition("://")
-    url, shown = f"{scheme.lower()}://{rest}", without_credentials(given)
+def _parsed(text: str) -> str:
+    scheme, _, rest = text.partition("://")
+    url, shown = f"{scheme.lower()}://{rest}", without_credentials(text)
     if url.partition("://")[0] not in PORTS:
         raise ValueError(f"{shown!r} is not a URL of a server: {_WRITE}")
     try:
@@ -72,11 +72,11 @@ class Addresses:
 
     def in_order(self, keys: Keys = ()) -> list[str]:
         """Return all servers in the order in which to ask them for what `keys` name."""
-        given = self._urls[self._first :] + self._urls[: self._first]
+        urls = self._urls[self._first :] + self._urls[: self._first]
         leader = next(filter(None, map(self._leader, keys)), None)
         if leader is None:
-            return given
-        return [leader, *(url for url in given if url != leader)]
+            return urls
+        return [leader, *(url for url in urls if url != leader)]
 
     def _leader(self, key: RouteKey) -> str | None:
         return self._leaders.get(key.kind, {}).get(key.name)
@@ -115,11 +115,11 @@ class Addresses:
             self._put(key, self.in_order(other)[0])
 
     def _put(self, key: RouteKey, leader: str) -> None:
-        known = self._leaders.setdefault(key.kind, {})
-        known.pop(key.name, None)
-        known[key.name] = leader
-        if len(known) > KEPT_MAX:
-            del known[next(iter(known))]
+        leaders = self._leaders.setdefault(key.kind, {})
+        leaders.pop(key.name, None)
+        leaders[key.name] = leader
+        if len(leaders) > KEPT_MAX:
+            del leaders[next(iter(leaders))]
 
     def _forget(self, key: RouteKey) -> None:
         self._leaders.get(key.kind, {}).pop(key.name, None)
@@ -147,6 +147,6 @@ class Addresses:
         return was_not_done or (is_stranger and was_not_sent(error))
 
     def _forget_all_of(self, url: str) -> None:
-        for known in self._leaders.values():
-            for name in [name for name, leader in known.items() if leader == url]:
-                del known[name]
+        for leaders in self._leaders.values():
+            for name in [name for name, leader in leaders.items() if leader == url]:
+                del leaders[name]

@@ -95,8 +95,8 @@ def credentials_of(auth: Auth) -> Credentials | None:
 
 async def _asked(function: Callable[[], str | Awaitable[str]]) -> str:
     try:
-        given = await asyncio.to_thread(function)
-        token = await given if inspect.isawaitable(given) else given
+        returned = await asyncio.to_thread(function)
+        token = await returned if inspect.isawaitable(returned) else returned
     except (
         SystemExit,
         KeyboardInterrupt,

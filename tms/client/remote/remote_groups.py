@@ -70,8 +70,8 @@ class RemoteGroups:
         """Return a topic's groups in the order of their names."""
         answer = await self._calls.safely("GET", f"{topic_path(topic_id)}/subscriptions")
         with of_the_server():
-            found = json_subscriptions.decode_subscriptions(answer, topic_id)
-        shared = [each.name for each in found if each.kind is SubscriptionKind.SHARED]
+            subscriptions = json_subscriptions.decode_subscriptions(answer, topic_id)
+        shared = [each.name for each in subscriptions if each.kind is SubscriptionKind.SHARED]
         return [await self.group(topic_id, name) for name in shared]
 
     async def set_group(

@@ -29,15 +29,15 @@ class RemoteRanges(Remote):
         topics: dict[TopicId, TopicRange | None] = {}
         expired: dict[TopicId, bytes] = {}
         time_ms = 0
-        for namespace, asked in by_namespace.items():
+        for namespace, requests in by_namespace.items():
             path = self._calls.listing(f"v1/namespaces/{namespace}/positions")
-            body = encode_ranges_request(asked, isolation)
+            body = encode_ranges_request(requests, isolation)
             answer = await self._calls.safely("POST", path, body, JSON)
             with of_the_server():
-                told = decode_ranges(answer, asked)
-            topics.update(told.topics)
-            expired.update(told.expired_before)
-            time_ms = told.time_ms
+                decoded = decode_ranges(answer, requests)
+            topics.update(decoded.topics)
+            expired.update(decoded.expired_before)
+            time_ms = decoded.time_ms
         return TopicRanges(topics, time_ms, expired)
 
     async def splits(
@@ -63,10 +63,10 @@ class RemoteRanges(Remote):
         check_range(start, end)
         check_count("messages", messages)
         check_count("bytes", payload_bytes)
-        asked: dict[str, str | int] = {"start": start.hex(), "end": end.hex()}
-        asked["isolation"] = isolation
+        query: dict[str, str | int] = {"start": start.hex(), "end": end.hex()}
+        query["isolation"] = isolation
         if messages is not None:
-            asked["messages"] = messages
+            query["messages"] = messages
         if payload_bytes is not None:
-            asked["bytes"] = payload_bytes
-        return await self._get(f"{topic_path(topic_id)}/reach?{urlencode(asked)}", decode_reach)
+            query["bytes"] = payload_bytes
+        return await self._get(f"{topic_path(topic_id)}/reach?{urlencode(query)}", decode_reach)

@@ -38,8 +38,8 @@ class RemoteSchedules:
         """Schedule messages; durable when it returns."""
         body_format = format_of(payloads)
         body = encode_publish(body_format, payloads, None)
-        given = {"deliver_at": delivery.at_ms, "deliver_after": delivery.after_s}
-        query = "&".join(f"{name}={value}" for name, value in given.items() if value is not None)
+        times = {"deliver_at": delivery.at_ms, "deliver_after": delivery.after_s}
+        query = "&".join(f"{name}={value}" for name, value in times.items() if value is not None)
         path = f"{topic_path(topic_id)}/schedule?{query}"
         answer = await self._calls.once("POST", path, body, body_format.content_type, caller)
         with of_the_server():

@@ -52,42 +52,42 @@ class RemoteSchemas(Remote, AsyncSchemas):
     ) -> SchemaVersion:
         """Return a version of a subject; its text as stored, or in another form."""
         parts = "subjects", subject, "versions", str(version)
-        asked = {"deleted": deleted, "format": form}
-        body = await self._read(bodies.VersionBody, *parts, **asked)
+        query = {"deleted": deleted, "format": form}
+        body = await self._read(bodies.VersionBody, *parts, **query)
         return _version(body, body.subject, body.version, body.id)
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
         """Return the schema of an id; its text as stored, or in another form."""
         parts = "schemas", "ids", str(schema_id)
-        asked = {"subject": subject, "format": form}
-        body = await self._read(bodies.SchemaBody, *parts, **asked)
-        given = "" if isinstance(body.subject, msgspec.UnsetType) else body.subject
+        query = {"subject": subject, "format": form}
+        body = await self._read(bodies.SchemaBody, *parts, **query)
+        owner = "" if isinstance(body.subject, msgspec.UnsetType) else body.subject
         version = 0 if isinstance(body.version, msgspec.UnsetType) else body.version
-        return _version(body, given, version, schema_id)
+        return _version(body, owner, version, schema_id)
 
     async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; if it is a version already, return that version."""
         parts, normalize = ("subjects", subject, "versions"), submitted.normalize
         body = _sent(submitted)
-        told = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
+        answer = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
         return SchemaVersion(
             subject,
-            told.version,
-            told.id,
-            told.schema or submitted.text,  # empty if the caller may not read it
-            told.schemaType or submitted.kind,
-            told.references,
-            told.guid or "",
-            metadata=told.metadata,
-            rule_set=told.ruleSet,
+            answer.version,
+            answer.id,
+            answer.schema or submitted.text,  # empty if the caller may not read it
+            answer.schemaType or submitted.kind,
+            answer.references,
+            answer.guid or "",
+            metadata=answer.metadata,
+            rule_set=answer.ruleSet,
         )
 
     async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
         parts, normalize = ("subjects", subject), submitted.normalize
         body = _sent(submitted)
-        told = await self._send(bodies.VersionBody, "POST", parts, body, normalize=normalize)
-        return _version(told, told.subject, told.version, told.id)
+        answer = await self._send(bodies.VersionBody, "POST", parts, body, normalize=normalize)
+        return _version(answer, answer.subject, answer.version, answer.id)
 
     async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
@@ -97,9 +97,9 @@ class RemoteSchemas(Remote, AsyncSchemas):
         if version is not None:
             parts.append(str(version))
         body = _sent(submitted)
-        told = await self._send(bodies.CompatibilityBody, "POST", parts, body, verbose=True)
-        messages = [] if isinstance(told.messages, msgspec.UnsetType) else told.messages
-        return messages or ([] if told.is_compatible else ["it does not fit"])
+        answer = await self._send(bodies.CompatibilityBody, "POST", parts, body, verbose=True)
+        messages = [] if isinstance(answer.messages, msgspec.UnsetType) else answer.messages
+        return messages or ([] if answer.is_compatible else ["it does not fit"])
 
     async def delete(
         self, subject: str, version: int | str | None = None, *, permanent: bool = False
@@ -121,8 +121,8 @@ class RemoteSchemas(Remote, AsyncSchemas):
     async def set_compatibility(self, level: str, subject: str = "") -> str:
         """Set the level for a subject, or for the default context; return it."""
         body = {"compatibility": level}
-        told = await self._send(bodies.ConfigSetBody, "PUT", _scoped("config", subject), body)
-        return told.compatibility or level
+        answer = await self._send(bodies.ConfigSetBody, "PUT", _scoped("config", subject), body)
+        return answer.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
         """Return the mode that applies to a subject, or to the default context."""
@@ -137,15 +137,15 @@ class RemoteSchemas(Remote, AsyncSchemas):
 
     async def status(self) -> RegistryStatus:
         """Return the server's role in the registry, and how far it has read."""
-        told = await self._read(bodies.StatusBody, "status")
+        answer = await self._read(bodies.StatusBody, "status")
         return RegistryStatus(
-            mode=told.mode,
-            sequence=told.sequence,
-            versions=told.versions,
-            subjects=told.subjects,
-            role=told.role or "",
-            master=told.master or None,
-            epoch=told.epoch,
+            mode=answer.mode,
+            sequence=answer.sequence,
+            versions=answer.versions,
+            subjects=answer.subjects,
+            role=answer.role or "",
+            master=answer.master or None,
+            epoch=answer.epoch,
         )
 
 
@@ -155,12 +155,12 @@ def _scoped(path: str, subject: str) -> list[str]:
 
 def _url(parts: Sequence[str], query: Mapping[str, object]) -> str:
     path = "/".join([_PATH, *(quote(part, safe="") for part in parts)])
-    asked = {
+    parameters = {
         name: "true" if value is True else str(value)
         for name, value in query.items()
         if value not in (False, "")
     }
-    return f"{path}?{urlencode(asked)}" if asked else path
+    return f"{path}?{urlencode(parameters)}" if parameters else path
 
 
 def _sent(submitted: SubmittedSchema) -> bodies.SchemaRequest:

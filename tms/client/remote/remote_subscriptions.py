@@ -33,10 +33,10 @@ class RemoteSubscriptions(Remote):
 
     async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
         """Return a position. Raises `SubscriptionNotFound`, `SubscriptionIsShared`."""
-        found = await self._get(_path(topic_id, name), bodies.decode_subscription, topic_id)
-        if found.kind is SubscriptionKind.SHARED:
+        position = await self._get(_path(topic_id, name), bodies.decode_subscription, topic_id)
+        if position.kind is SubscriptionKind.SHARED:
             raise SubscriptionIsShared(topic=str(topic_id), subscription=name)
-        return found
+        return position
 
     async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
         """Return a topic's positions in the order of their names."""

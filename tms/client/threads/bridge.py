@@ -292,10 +292,10 @@ class Bridge:
         """Wait for calls that change something; return how many had to be cancelled."""
         until = monotonic() + within_s
         changing = self._calls_that(are_reads=False)
-        left = [call for call in changing if not call.wait(max(0.0, until - monotonic()))]
-        for call in left:
+        unfinished = [call for call in changing if not call.wait(max(0.0, until - monotonic()))]
+        for call in unfinished:
             call.cancel()
-        return len(left)
+        return len(unfinished)
 
     def _calls_that(self, *, are_reads: bool) -> list[LoopCall[Any]]:
         return [call for call, is_read in tuple(self.life.calls.items()) if is_read is are_reads]
@@ -336,11 +336,13 @@ def with_arguments(
     return partial(call, *map(_read_here, arguments), **given)
 
 
-def _read_here(given: Any) -> Any:
-    if type(given) in _PLAIN:
-        return given
-    if isinstance(given, Iterator):
-        return list(given)
-    if isinstance(given, Mapping) and any(isinstance(each, Iterator) for each in given.values()):
-        return {name: _read_here(each) for name, each in given.items()}
-    return given
+def _read_here(argument: Any) -> Any:
+    if type(argument) in _PLAIN:
+        return argument
+    if isinstance(argument, Iterator):
+        return list(argument)
+    if isinstance(argument, Mapping) and any(
+        isinstance(each, Iterator) for each in argument.values()
+    ):
+        return {name: _read_here(each) for name, each in argument.items()}
+    return argument

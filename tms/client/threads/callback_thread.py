@@ -74,7 +74,7 @@ class CallingThread:
         """Call through `bridge`."""
         self._bridge = bridge
         self._life: Life | None = None
-        """That of the first call. No other process may continue its work."""
+        """The process of the first call. No other process may continue its work."""
         self._jobs: deque[_Job] = deque()
         """Those that are not finished, including the running one: Ctrl-C loses none of them."""
         self._wakes: SimpleQueue[None] = SimpleQueue()

@@ -207,9 +207,9 @@ class LoopThread:
 
     async def finish_closings(self, within_s: float) -> None:
         """Wait for the calls of `start_closing`, which may have messages to give back."""
-        left = self._closings - {asyncio.current_task()}
-        if left:
-            await asyncio.wait(left, timeout=within_s)
+        closings = self._closings - {asyncio.current_task()}
+        if closings:
+            await asyncio.wait(closings, timeout=within_s)
 
     def stop(self) -> None:
         """Cancel running calls and end the thread soon, without waiting."""
@@ -232,7 +232,7 @@ class LoopThread:
 
 
 async def _cancel_what_is_left() -> None:
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -114,9 +114,9 @@ class AsyncSubscription:
 
     async def _blocks(self, unplaced: Reading, move: Advance | None, wait_s: float) -> Blocks:
         after = (await self.position()).after if move is None else move.after
-        asked = unplaced._replace(position=position_of(after, inclusive=False))
+        reading = unplaced._replace(position=position_of(after, inclusive=False))
         messaging = self._services.messaging
-        answer = blocks_of(messaging, self._topic_id, asked, self._parts.stops, wait_s)
+        answer = blocks_of(messaging, self._topic_id, reading, self._parts.stops, wait_s)
         async with aclosing(answer) as blocks:
             async for block in blocks:
                 yield block

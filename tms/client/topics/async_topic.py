@@ -179,7 +179,7 @@ class AsyncTopic:
 
         Repeated only if the server certainly did not carry it out. If there is no answer after it
         was sent, `OutcomeUnknown` is raised: then publishing again may write the messages twice,
-        and a transaction cannot commit any more. By default one answer may take the `timeout_s` of
+        and a transaction can no longer commit. By default one answer may take the `timeout_s` of
         `connect`; the `timeout_s` of a call limits the whole call, including repetitions. If it
         ends before anything is sent, `Unavailable` is raised. Raises also `TopicNotFound`,
         `TooLarge`, `PayloadRefused`, `TransactionExpired`, `TransactionNotInProgress`,
@@ -291,7 +291,7 @@ class AsyncTopic:
         await store(self._messaging, self._id, bodies(messages), tx)
 
     async def rollback(self, published: Published | RollbackRange) -> None:
-        """Roll back what one publish in a transaction wrote: transactions do not see it any more.
+        """Roll back what one publish in a transaction wrote: transactions no longer see it.
 
         `published` is the value that `publish` returned, or its `rollback_range`. Doing it twice is
         harmless, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
@@ -363,8 +363,10 @@ class AsyncTopic:
 
     def poll_arrow_runs(self, **options: Unpack[PollOptions]) -> HalfRead:
         """Read the batches of `poll_arrow` in lists of one."""
-        asked, wait_s = reading(**options), options.get("wait_s", 0.0)
-        return polled(batches_of(self._messaging, self._id, asked, self._stops, wait_s), **options)
+        parameters, wait_s = reading(**options), options.get("wait_s", 0.0)
+        return polled(
+            batches_of(self._messaging, self._id, parameters, self._stops, wait_s), **options
+        )
 
     async def range(self, *, committed: bool = True) -> TopicRange:
         """Return where the topic begins now, and an end before which nothing is ever added.
@@ -373,10 +375,10 @@ class AsyncTopic:
         it is for readers of all messages. Raises `TopicNotFound`.
         """
         ranges = await self._services.ranges.ranges((self._id,), isolation_of(committed=committed))
-        found = ranges.topics[self._id]
-        if found is None:
+        topic_range = ranges.topics[self._id]
+        if topic_range is None:
             raise TopicNotFound(topic=str(self._id))
-        return found
+        return topic_range
 
     async def splits(self, start: Start, end: Start, parts: int) -> list[Split]:
         """Return at most `parts` ranges of about equal size that make up start <= id < end.

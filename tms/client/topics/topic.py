@@ -138,7 +138,7 @@ class Topic:
 
         Repeated only if the server certainly did not carry it out. If there is no answer after it
         was sent, `OutcomeUnknown` is raised: then publishing again may write the messages twice,
-        and a transaction cannot commit any more. By default one answer may take the `timeout_s` of
+        and a transaction can no longer commit. By default one answer may take the `timeout_s` of
         `connect`; the `timeout_s` of a call limits the whole call, including repetitions. If it
         ends before anything is sent, `Unavailable` is raised. Raises also `TopicNotFound`,
         `TooLarge`, `PayloadRefused`, `TransactionExpired`, `TransactionNotInProgress`,
@@ -253,7 +253,7 @@ class Topic:
         self._bridge.call(self._topic.store, messages, tx)
 
     def rollback(self, published: Published | RollbackRange) -> None:
-        """Roll back what one publish in a transaction wrote: transactions do not see it any more.
+        """Roll back what one publish in a transaction wrote: transactions no longer see it.
 
         `published` is the value that `publish` returned, or its `rollback_range`. Doing it twice is
         harmless, so it is repeated while the server is unavailable. Raises `TopicNotFound`,

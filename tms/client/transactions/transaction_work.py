@@ -68,8 +68,8 @@ class OpenTransaction(Protocol):
 def by_delivery(acks: Iterable[AckInCommit]) -> tuple[CommitAcks, ...]:
     """Return the acks of a commit: one value for each delivery, ids ascending."""
     joined: dict[tuple[TopicId, str, int], CommitAcks] = {}
-    for each in acks:
-        one = each.commit_acks()
+    for ack in acks:
+        one = ack.commit_acks()
         place = (one.topic_id, one.name, one.delivery)
         other = joined.get(place)
         ids = one.ids if other is None else sorted((*other.ids, *one.ids))

@@ -1,4 +1,4 @@
-"""Work that several callers wait for, and that continues when nobody waits any more."""
+"""Work that several callers wait for, and that continues even if nobody waits."""
 
 import asyncio
 from typing import Any, TypeVar

@@ -38,7 +38,7 @@ class Shares:
 
     @property
     def has_named(self) -> bool:
-        """Whether a caller with a name has any."""
+        """Whether any caller with a name uses some of the limit."""
         return bool(self._by_sharer)
 
     def room(self, sharer: str | None) -> int:

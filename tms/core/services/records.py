@@ -60,12 +60,12 @@ class Record:
 
     def __repr__(self) -> str:
         """Return the fields that are set; the id in hexadecimal digits."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        told = {"value": repr(self.value)}
-        told |= {name: repr(value) for name, value in given.items() if value}
-        told |= {"headers": repr(dict(self.headers))} if self.headers else {}
-        told |= {"id": self.id.hex()} if self.id else {}
-        return f"Record({', '.join(f'{name}={text}' for name, text in told.items())})"
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown = {"value": repr(self.value)}
+        shown |= {name: repr(value) for name, value in values.items() if value}
+        shown |= {"headers": repr(dict(self.headers))} if self.headers else {}
+        shown |= {"id": self.id.hex()} if self.id else {}
+        return f"Record({', '.join(f'{name}={text}' for name, text in shown.items())})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class RegistryStatus:
     master: str | None = None
     """The URL of the master's registry; None if it is unknown, or if each server writes."""
     epoch: int = 0
-    """That of the newest master; 0 if there was none."""
+    """The epoch of the newest master; 0 if there was none."""
 
 
 class AsyncSchemas(Protocol):

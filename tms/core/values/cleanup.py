@@ -1,6 +1,6 @@
 """The interface of cleanup for operators.
 
-The package `cleanup` implements it. It deletes rows that no reader can see any more; in compact
+The package `cleanup` implements it. It deletes rows that readers can no longer see; in compact
 topics, and in topics with a bound, it deletes more.
 """
 

@@ -109,9 +109,9 @@ class DeliveryTime(NamedTuple):
         Raises `InvalidRequest` (invalid_delivery_time) if it is not a time, or too far ahead.
         """
         detail = {"deliver_at": self.at_ms, "deliver_after": self.after_s}
-        given = {name: value for name, value in detail.items() if value is not None}
-        if len(given) != 1:
-            raise InvalidRequest("invalid_delivery_time", **given)
+        named = {name: value for name, value in detail.items() if value is not None}
+        if len(named) != 1:
+            raise InvalidRequest("invalid_delivery_time", **named)
         ahead_ms_max = ahead_s_max * 1000
         ahead_ms: float
         if self.after_s is not None:
@@ -121,7 +121,7 @@ class DeliveryTime(NamedTuple):
             ahead_ms = max(0, self.at_ms - now_ms) if self.at_ms >= 0 else -1
         if not 0 <= ahead_ms <= ahead_ms_max:  # not a number is neither
             raise InvalidRequest(
-                "invalid_delivery_time", **given, now_ms=now_ms, scheduled_s_max=ahead_s_max
+                "invalid_delivery_time", **named, now_ms=now_ms, scheduled_s_max=ahead_s_max
             )
         return now_ms + round(ahead_ms)
 

@@ -34,7 +34,7 @@ class OwnIds(NamedTuple):
     shards: int = 1
 
     def first_from(self, write_pointer: int) -> int:
-        """Return the least own pointer that is at least a number."""
+        """Return the shard's first pointer that is not below `write_pointer`."""
         return write_pointer + (self.shard - write_pointer) % self.shards
 
     def has(self, write_pointer: int) -> bool:

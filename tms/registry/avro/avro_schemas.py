@@ -115,10 +115,10 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> AvroSchema:
 
 def _check_sizes(tree: AvroTree) -> None:
     """Raise `InvalidSchema` if the size of a fixed type is not a Java int."""
-    for name, each in tree.types.items():
-        size = each.get("size")
+    for name, node in tree.types.items():
+        size = node.get("size")
         is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= _SIZE_MAX
-        if each["type"] == "fixed" and not is_size:
+        if node["type"] == "fixed" and not is_size:
             raise InvalidSchema(f"The size of {name} must be a number from 0 to {_SIZE_MAX}")
 
 

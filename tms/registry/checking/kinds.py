@@ -42,7 +42,7 @@ from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 
 _NICE = 10
-"""The niceness of a worker: the server has one core even if all workers are busy."""
+"""The niceness of a worker, so that busy workers leave a core to the server."""
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """The most memory of a worker; a text that needs more is refused."""
 _PARSED_KEPT = 256

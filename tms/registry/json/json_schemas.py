@@ -170,8 +170,8 @@ def _entities(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Entity,
             yield from _entities(branch, (*path, keyword.lower(), str(index)))
     yield from _entities(schema.get("not"), (*path, "not"))
     items = schema.get("items")
-    for each in items if isinstance(items, list) else [items]:
-        yield from _entities(each, (*path, "array"))
+    for item in items if isinstance(items, list) else [items]:
+        yield from _entities(item, (*path, "array"))
     properties = schema.get("properties")
     if isinstance(properties, dict):
         own = (*path, "object")

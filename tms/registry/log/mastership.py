@@ -123,8 +123,8 @@ class Mastership:
             self._epoch = None
         _log.info("the master is %s", "this server" if elected.is_self else elected.address)
         self._changed.set()
-        for each in self.on_master:
-            each()
+        for callback in self.on_master:
+            callback()
 
     async def _work(self, registry: Registry) -> None:
         """Start as the master whenever this server wins."""

@@ -262,12 +262,12 @@ def _each(field: FieldDescriptor, value: Any) -> Iterable[Any]:
         return tuple(value)
     kind: Any = GetMessageClass(entry)
     made = []
-    for key, each in value.items():
+    for key, value_at in value.items():
         made.append(kind(key=key))
         if entry.fields_by_name["value"].message_type is None:
-            made[-1].value = each
+            made[-1].value = value_at
         else:
-            made[-1].value.CopyFrom(each)
+            made[-1].value.CopyFrom(value_at)
     return made
 
 

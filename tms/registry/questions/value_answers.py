@@ -16,7 +16,7 @@ from tms.serdes.serde import Serde, Undecodable, Unencodable
 
 
 def answer_about_values(question: Decodes | InJson | FromJson | RecordName, serde: Serde) -> Answer:
-    """Return the answer to a question, by a serde."""
+    """Answer a question with a serde."""
     match question:
         case RecordName():
             return Named(serde.record_name)

@@ -147,7 +147,7 @@ class State:
         """By the bytes of a guid, the contexts and ids of its schemas."""
         self.versions_count = 0
         self.epoch = 0
-        """That of the newest master; 0 if there was none."""
+        """The epoch of the newest master; 0 if there was none."""
         self.master = ""
         """The URL of its registry."""
         self.deleted_contexts: set[str] = set()

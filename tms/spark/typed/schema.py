@@ -67,14 +67,14 @@ def _reader_source(
         return SchemaSource(AVRO, choice)
     if not topics:
         refuse(_OPTION, "there is no topic yet whose schema could be read: give Avro's text")
-    found = [schemas.topic(topic) for topic in topics]
+    topics_found = [schemas.topic(topic) for topic in topics]
     try:
         if isinstance(choice, int):
-            contexts = {context_of(each.subject or ""): each.subject or "" for each in found}
+            contexts = {context_of(each.subject or ""): each.subject or "" for each in topics_found}
             _refuse_several("contexts", contexts)
-            known = schemas.of_id(choice, found[0].subject or "")
+            known = schemas.of_id(choice, topics_found[0].subject or "")
         else:
-            subjects = dict.fromkeys(map(subject_of, found))
+            subjects = dict.fromkeys(map(subject_of, topics_found))
             _refuse_several("subjects", subjects)
             known = schemas.latest(next(iter(subjects)))
     except UnusableSchema as error:

@@ -8,7 +8,7 @@ from threading import Thread
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """Have requests answered by a handler; give the port."""
+    """Answer requests by a handler; yield the port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         answering = Thread(target=server.serve_forever)
         answering.start()

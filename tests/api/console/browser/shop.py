@@ -22,14 +22,14 @@ from tms.core.values.topic import TopicId
 from tms.watch.history import STEP_S
 
 OPENED_MS = 1_792_000_000_000
-"""When the clock stands as the server begins."""
+"""The time of the clock when the server starts."""
 NS = "shop"
 ORDERS, INVOICES, RETURNS = (TopicId(NS, name) for name in ("orders", "invoices", "returns"))
 ORDERS_PAGE = f"namespaces/{NS}/topics/orders"
 _STEPS = 360
 """An hour; the gate has the end of it."""
 _STANDS_STILL = 18
-"""So many steps before its end a transaction begins that does not end."""
+"""This number of steps before its end, a transaction starts that does not end."""
 _ORDER = [{"name": "number", "type": "int"}, {"name": "goods", "type": "string"}]
 _WHOM = {"name": "customer", "type": ["null", "string"], "default": None}
 _GOODS = ("tea", "coffee", "bread", "a very fine cheese from the mountains")
@@ -39,7 +39,7 @@ class Servers:
     """A cluster of three, led by the one that is looked at."""
 
     async def state(self) -> ClusterState:
-        """Return how it stands."""
+        """Return the present state."""
         instances = [
             Instance(
                 id=number,
@@ -57,7 +57,7 @@ class Servers:
 
 
 class Shop:
-    """What was made, for tests to name it."""
+    """The created things, for tests to name them."""
 
     site: Site
     clock: ManualClock
@@ -135,7 +135,7 @@ async def _step(shop: Shop, step: int) -> Sequence[bytes]:
 
 
 async def _read(shop: Shop, ids: Sequence[bytes]) -> None:
-    """Have readers read up to the newest orders, save one that is slow, and leave some open."""
+    """Make all readers except a slow one read up to the newest orders, and leave some open."""
     subscriptions, groups = shop.site.services.subscriptions, shop.site.services.groups
     at = {"billing": ids[0], "accounts": ids[-1]}
     for topic, name in ((ORDERS, "billing"), (INVOICES, "accounts")):

@@ -1,4 +1,4 @@
-"""What others have sent does nothing in a browser that shows it, and its text is all there."""
+"""Hostile texts do nothing in a browser that shows them, and are shown completely."""
 
 import json
 from urllib.parse import quote

@@ -32,7 +32,7 @@ def reader(portal: BlockingPortal, open_server: Site) -> str:
 
 
 def tab(page: Page) -> str:
-    """Go on to the next thing, which can be seen; return its name, and nothing at the end."""
+    """Move the focus to the next visible element; return its name, empty at the end."""
     page.keyboard.press("Tab")
     focused = page.evaluate(_FOCUSED)
     if focused is None:

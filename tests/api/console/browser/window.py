@@ -55,14 +55,14 @@ class Window:
         self.page.locator("summary").get_by_text(summary, exact=True).first.click()
 
     def has_refused(self, status: int) -> None:
-        """Take it that the browser has told once that an answer was a refusal."""
+        """Accept one message of the browser about an answer that was a refusal."""
         words = f"a status of {status} "
         self.until(lambda: any(words in each for each in self.faults))
         [told] = [each for each in self.faults if words in each]
         self.faults.remove(told)
 
     def submit(self, button: str) -> str:
-        """Press a button of a form, and return what the next page tells as done."""
+        """Press a button of a form, and return the notice on the next page."""
         page = self.page
         with page.expect_navigation():
             page.get_by_role("button", name=button, exact=True).click()
@@ -70,7 +70,7 @@ class Window:
         return told.first.inner_text() if told.count() else ""
 
     def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until the browser has told so of something: it tells of frames and faults late."""
+        """Wait until the browser has reported something: it reports frames and faults late."""
         for _ in range(WAIT_MS_MAX // LOOK_AGAIN_MS):
             if happened():
                 return
