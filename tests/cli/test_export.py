@@ -1,4 +1,4 @@
-"""What `tms import` publishes is what `tms export` wrote: the same, in order, and once."""
+"""`tms import` publishes exactly what `tms export` wrote: the same, in order, and once."""
 
 import itertools
 import json

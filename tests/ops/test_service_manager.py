@@ -1,4 +1,4 @@
-"""A server tells systemd that it serves, and that its loop runs."""
+"""A server notifies systemd that it is ready, and that its loop runs."""
 
 import socket
 from pathlib import Path

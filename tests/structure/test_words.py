@@ -1,7 +1,7 @@
 """Sentences that users or developers read have none of the patterns that must be read twice.
 
-Only some patterns can be found: a clause as the subject ("What is told"), "is no X" instead of "is
-not a valid X", and words that have a plainer one (`voice.py`).
+Only some patterns can be found: a clause as the subject (`What is told`), `is no X` instead of `is
+not a valid X`, and words that have a plainer one (`voice.py`).
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Finds what CONTRIBUTING.md ("Voice") bans in the product's sources and in the pages.
+"""Finds what CONTRIBUTING.md ("Voice") bans in all Python sources and in the pages.
 
 `voice_left.txt` lists how often each file still has it; these numbers only go down. Lower them with
 `python -m tests.structure.voice`.
@@ -11,7 +11,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.structure.sources import PRODUCT, ROOT, Source, nodes, sources
+from tests.structure.sources import ALL, ROOT, Source, nodes, sources
 
 LEFT = Path(__file__).with_name("voice_left.txt")
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical"}
@@ -85,7 +85,7 @@ def found() -> dict[str, list[str]]:
             for line, text in texts_of(source)
             for phrase in banned(text)
         ]
-        for source in sources(*PRODUCT)
+        for source in sources(*ALL, "dev")
     }
     in_pages = {place: [f"{place}: {phrase}" for phrase in banned(text)] for place, text in pages()}
     return {place: places for place, places in (in_sources | in_pages).items() if places}

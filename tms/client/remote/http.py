@@ -252,8 +252,8 @@ class Http:
     async def _first_answer(self, request: _Request) -> tuple[str, Answer]:
         """Return the answer of the first server that has one, and its URL.
 
-        Raises the error of the last server asked. After one that may have done something, no other
-        is asked.
+        Raises the error of the last server asked. If a server may have carried the request out, no
+        other one is asked.
         """
         keys = keys_of(request.path) if self._has_choice else ()
         *others, last = self._addresses.in_order(keys)

@@ -101,7 +101,7 @@ def _rest(node: SchemaNode) -> Any:
 def _removed(
     differ: Differ, name: str, was: SchemaPlace, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    """Yield a property that lost its name, if it is not accepted as before."""
+    """Yield the difference of a removed property, unless its values are accepted as before."""
     if node_of(was).kind == FALSE:
         return
     covering = _covering(new, name, otherwise=_rest(new))
