@@ -116,12 +116,14 @@ def from_code() -> dict[str, Described]:
     for folder in ("tms", "api", "tables", "cleanup"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(function, ast.FunctionDef):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                     found.update(_created_in(function))
     return found
 
 
-def _created_in(function: ast.FunctionDef) -> Iterator[tuple[str, Described]]:
+def _created_in(
+    function: ast.FunctionDef | ast.AsyncFunctionDef,
+) -> Iterator[tuple[str, Described]]:
     texts: dict[str, str] = {}
     for node in sorted(
         (each for each in ast.walk(function) if isinstance(each, ast.Assign | ast.Call)),
