@@ -13,7 +13,7 @@ import pytest
 from tests.api.rest import TOPIC
 from tests.servers.server_process import ServerProcess
 
-pytestmark = pytest.mark.skipif(
+needs_extra = pytest.mark.skipif(
     importlib.util.find_spec("opentelemetry") is None, reason="needs the extra otel"
 )
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -59,6 +59,7 @@ def collector() -> Iterator[Collector]:
         thread.join()
 
 
+@needs_extra
 def test_a_request_is_a_span_of_the_callers_trace(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,9 +83,17 @@ def test_a_request_is_a_span_of_the_callers_trace(
     assert (told["tms.namespace"].string_value, told["tms.topic"].string_value) == ("ns", "t")
 
 
+@needs_extra
 def test_a_collector_that_is_away_hinders_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     with ServerProcess("memory:", "--otel") as server:
         assert httpx.put(f"{server.url}{TOPIC}").status_code == httpx.codes.OK
         assert server.stop() == 0
+
+
+def test_without_the_extra_a_server_says_how_to_get_it() -> None:
+    with ServerProcess("memory:", "--otel", without=("opentelemetry",)) as server:
+        assert server.wait() == 1
+        assert "The setting otel needs OpenTelemetry (opentelemetry" in server.log
+        assert "Traceback" not in server.log

@@ -73,7 +73,8 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
             on_started(*urls)
             manager.serving()
 
-    _run(settings, serve_kind(Basis(settings, clock, tls, security), started))
+    with _spans(settings):
+        _run(settings, serve_kind(Basis(settings, clock, tls, security), started))
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
@@ -83,7 +84,7 @@ def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
     if settings.access_log:
         OBSERVERS.attach(AccessLog())
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    with _spans(settings), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_with_few_pauses(serving))
 
 
