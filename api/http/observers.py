@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from api.http.exchange import Exchange
 
 
-class Observer(Protocol):
+class RequestObserver(Protocol):
     """Gets each answered request."""
 
     def add(self, exchange: Exchange, seconds: float) -> None:
@@ -16,14 +16,14 @@ class Observer(Protocol):
         ...
 
 
-class Observers:
+class RequestObservers:
     """The observers of a process."""
 
     def __init__(self) -> None:
         self.is_on = False
-        self._each: list[Observer] = []
+        self._each: list[RequestObserver] = []
 
-    def attach(self, observer: Observer) -> None:
+    def attach(self, observer: RequestObserver) -> None:
         """Report requests to this observer too, from now on."""
         self._each.append(observer)
         self.is_on = True
@@ -34,4 +34,4 @@ class Observers:
             each.add(exchange, seconds)
 
 
-OF_PROCESS: Final = Observers()
+OF_PROCESS: Final = RequestObservers()
