@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from tms.core.values.subscriptions import SubscriptionPosition
     from tms.core.values.transaction import Transaction
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AckRefused",

@@ -4,7 +4,6 @@ Its lines have no credentials and no query, and are printable, whatever a client
 """
 
 import logging
-from typing import Final
 
 from api.http.exchange import Exchange
 from tms.core.text.credentials import shortened
@@ -17,14 +16,9 @@ _log = logging.getLogger("tms.access")
 
 
 class AccessLog:
-    """The log of a process."""
+    """The log, whatever the level of other logs is."""
 
     def __init__(self) -> None:
-        self.is_on = False
-
-    def start(self) -> None:
-        """Log from now on, whatever the level of other logs is."""
-        self.is_on = True
         _log.setLevel(logging.INFO)
 
     def add(self, exchange: Exchange, seconds: float) -> None:
@@ -49,6 +43,3 @@ class AccessLog:
             fields,
             extra={"fields": fields},
         )
-
-
-OF_PROCESS: Final = AccessLog()

@@ -6,11 +6,11 @@ from functools import cache
 from time import perf_counter
 from typing import Protocol
 
-from api.http.access_log import OF_PROCESS as ACCESS_LOG
 from api.http.context import Context
 from api.http.errors import ErrorAnswer, answer_of
 from api.http.exchange import BROKEN_OFF, CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
+from api.http.observers import OF_PROCESS as OBSERVERS
 from api.http.operation import Handler, Operation
 from api.http.protocol.media_types import wants_problem
 from api.http.query_parameters import check_names
@@ -101,7 +101,7 @@ class Endpoint:
         """Answer one request."""
         started = perf_counter()
         access = self.access
-        if ACCESS_LOG.is_on:
+        if OBSERVERS.is_on:
             _ = exchange.request_id  # made now, so that the answer has it
         try:
             if self._callers not in exchange.fields.passed:
@@ -125,8 +125,8 @@ class Endpoint:
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
-        if ACCESS_LOG.is_on:
-            ACCESS_LOG.add(exchange, perf_counter() - started)
+        if OBSERVERS.is_on:
+            OBSERVERS.report(exchange, perf_counter() - started)
 
     async def answer(self, exchange: Exchange) -> None:
         """Check access, and call the handler. Raises what they raise."""

@@ -144,6 +144,11 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     access_log: bool = seldom(
         False, "Log each request with its caller, status, sizes, time and id, by tms.access."
     )
+    otel: bool = seldom(
+        False,
+        "Send a span of each request by OpenTelemetry (OTLP over HTTP). Its own variables, such as "
+        "OTEL_EXPORTER_OTLP_ENDPOINT, configure it.",
+    )
     sync: bool = setting(
         True,
         "Sync to disk before acknowledging. Without it, a crash of the machine (not of the server "

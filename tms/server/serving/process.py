@@ -8,8 +8,8 @@ in any case (`tms.server.registry_part`), even by a server that has nothing else
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from logging import Formatter
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import uvloop
 
 from tms.cluster.instances import next_instance_id
+from tms.core.runtime import extras
 from tms.core.runtime.log_format import TEXT, JsonFormatter
 from tms.core.runtime.trusted_clock import trusted
 from tms.core.values.caller import AUDIT_TOPIC
@@ -37,8 +38,9 @@ from tms.settings import Settings
 with importing("api"):
     from api.app import create_app, create_storeless
     from api.cluster.routing import route_alone
-    from api.http.access_log import OF_PROCESS as ACCESS_LOG
+    from api.http.access_log import AccessLog
     from api.http.listener.server import serve as serve_app
+    from api.http.observers import OF_PROCESS as OBSERVERS
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may hold Python's lock while another one waits. With CPython's 5 ms a flush in
@@ -71,7 +73,8 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
             on_started(*urls)
             manager.serving()
 
-    _run(settings, serve_kind(Basis(settings, clock, tls, security), started))
+    with _spans(settings):
+        _run(settings, serve_kind(Basis(settings, clock, tls, security), started))
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
@@ -79,10 +82,28 @@ def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
     handler.setFormatter(JsonFormatter() if settings.log_format == "json" else Formatter(TEXT))
     logging.basicConfig(level=settings.log_level.upper(), handlers=[handler])
     if settings.access_log:
-        ACCESS_LOG.start()
+        OBSERVERS.attach(AccessLog())
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_with_few_pauses(serving))
+
+
+@contextmanager
+def _spans(settings: Settings) -> Iterator[None]:
+    """Send spans if the settings say so. Raises `ModuleNotFoundError` without the extra."""
+    if not settings.otel:
+        yield
+        return
+    try:
+        from api.http.spans import Spans  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as error:
+        raise extras.missing("The setting otel needs OpenTelemetry", error, "otel") from None
+    spans = Spans()
+    OBSERVERS.attach(spans)
+    try:
+        yield
+    finally:
+        spans.close()
 
 
 async def _with_few_pauses(serving: Coroutine[Any, Any, None]) -> None:
