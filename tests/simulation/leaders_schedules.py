@@ -43,7 +43,7 @@ class ScheduleLeaders(LeadersWorld):
         """The ids of what waits for certain, unless it is published."""
         self.certain: set[bytes] = set()
         self.maybe: set[bytes] = set()
-        """What a call without an answer scheduled or cancelled."""
+        """Payloads that a call without an answer scheduled or cancelled."""
         self.cancelled: set[bytes] = set()
         self.published: list[bytes] = []
 
