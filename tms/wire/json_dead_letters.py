@@ -8,16 +8,14 @@ import msgspec
 from tms.core.errors import InvalidRequest
 from tms.core.values.dead_letters import DeadLetter, Disposition, LetterOrigin
 from tms.core.values.groups import REDRIVEN_MAX, DeadLetters, Redriven
-from tms.core.values.message import Message, parse_id
-from tms.wire.json_fields import Count, MessageIdText, TimeMs, described_by, one_of, reference
+from tms.core.values.message import parse_id
+from tms.wire.json_fields import Count, MessageIdText, TimeMs, described_by, reference
+from tms.wire.json_messages import ContentBody, content_of, message_in
 from tms.wire.json_takes import hex_of, id_of
-from tms.wire.json_values import JsonBytes, bytes_of, decode, decode_answer, encode, json_of
-
-_BYTES = reference("GivenBytes")
-_OrNull = Annotated[JsonBytes | None, described_by(one_of(_BYTES, {"type": "null"}))]
+from tms.wire.json_values import decode, decode_answer, encode
 
 
-class DeadLetterBody(msgspec.Struct):
+class DeadLetterBody(ContentBody):
     """A dead letter, and the message that it was."""
 
     id: Annotated[MessageIdText, msgspec.Meta(description="Its id in the topic of dead letters.")]
@@ -29,12 +27,6 @@ class DeadLetterBody(msgspec.Struct):
     reason: str
     member: str
     at_ms: TimeMs
-    payload: _OrNull
-    key: _OrNull
-    headers: Annotated[
-        dict[str, JsonBytes],
-        described_by({"type": "object", "additionalProperties": _BYTES}),
-    ]
 
 
 class DeadLettersBody(msgspec.Struct):
@@ -85,7 +77,7 @@ class DroppedBody(msgspec.Struct):
 
 def letter_body(letter: DeadLetter) -> DeadLetterBody:
     """Return a dead letter as it is shown."""
-    origin, message = letter.origin, letter.message
+    origin = letter.origin
     return DeadLetterBody(
         letter.id.hex(),
         origin.id.hex(),
@@ -94,9 +86,7 @@ def letter_body(letter: DeadLetter) -> DeadLetterBody:
         origin.reason,
         origin.member,
         origin.at_ms,
-        None if message.is_tombstone else json_of(message.payload),
-        None if message.key is None else json_of(message.key),
-        {name: json_of(value) for name, value in message.headers.items()},
+        **content_of(letter.message),
     )
 
 
@@ -131,14 +121,7 @@ def _letter_of(body: DeadLetterBody, topic: str, group: str) -> DeadLetter:
         body.member,
         body.at_ms,
     )
-    message = Message(
-        b"" if body.payload is None else bytes_of(body.payload),
-        None if body.key is None else bytes_of(body.key),
-        {name: bytes_of(value) for name, value in body.headers.items()},
-        origin.id,
-        is_tombstone=body.payload is None,
-    )
-    return DeadLetter(parse_id(body.id), origin, message)
+    return DeadLetter(parse_id(body.id), origin, message_in(body, origin.id))
 
 
 def encode_redrive(ids: Sequence[bytes] | None, limit: int, *, publish: bool) -> bytes:

@@ -65,6 +65,7 @@ _WITH_VALUE: Json = {
     "not": {"required": ["key", "keyValue"]},
 }
 _GIVEN_BYTES = reference("GivenBytes")
+_BytesOrNull = Annotated[JsonBytes | None, described_by(one_of(_GIVEN_BYTES, _NULL))]
 
 
 class MessageObject(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,6 +116,37 @@ class MessageBody(msgspec.Struct):
         dict[str, JsonBytes] | msgspec.UnsetType,
         described_by({**_HEADERS, "additionalProperties": _GIVEN_BYTES}),
     ] = msgspec.UNSET
+
+
+class ContentBody(msgspec.Struct, kw_only=True):
+    """The payload, key and headers of a message that is shown."""
+
+    payload: _BytesOrNull
+    key: _BytesOrNull
+    headers: Annotated[
+        dict[str, JsonBytes],
+        described_by({"type": "object", "additionalProperties": _GIVEN_BYTES}),
+    ]
+
+
+def content_of(message: Message) -> dict[str, Any]:
+    """Return the fields of `ContentBody`."""
+    return {
+        "payload": None if message.is_tombstone else json_of(message.payload),
+        "key": None if message.key is None else json_of(message.key),
+        "headers": {name: json_of(value) for name, value in message.headers.items()},
+    }
+
+
+def message_in(body: ContentBody, message_id: bytes = b"") -> Message:
+    """Return the message that is shown, with an id."""
+    return Message(
+        b"" if body.payload is None else bytes_of(body.payload),
+        None if body.key is None else bytes_of(body.key),
+        {name: bytes_of(value) for name, value in body.headers.items()},
+        message_id,
+        is_tombstone=body.payload is None,
+    )
 
 
 def are_all_text(messages: Sequence[Any]) -> bool:

@@ -5,20 +5,18 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.values.message import Message
 from tms.core.values.schedules import CommitSchedule, DeliveryTime, Scheduled, ScheduledMessage
 from tms.core.values.topic import TopicId
-from tms.wire.json_fields import (
-    Json,
-    NamespaceName,
-    TimeMs,
-    TopicName,
-    described_by,
-    one_of,
-    reference,
+from tms.wire.json_fields import Json, NamespaceName, TimeMs, TopicName, described_by, reference
+from tms.wire.json_messages import (
+    ContentBody,
+    PayloadInput,
+    content_of,
+    json_of_body,
+    message_in,
+    payload_bodies,
 )
-from tms.wire.json_messages import PayloadInput, json_of_body, payload_bodies
-from tms.wire.json_values import JsonBytes, bytes_of, decode_answer, encode, json_of
+from tms.wire.json_values import decode_answer, encode
 
 SCHEDULED_ID: Json = {
     "type": "string",
@@ -26,8 +24,6 @@ SCHEDULED_ID: Json = {
     "pattern": "^[0-7][0-9a-fA-F]{15}[0-7][0-9a-fA-F]{15}$",
     "examples": ["0000018bcfe568000006105c5d2ee000"],
 }
-_BYTES = reference("GivenBytes")
-_OrNull = Annotated[JsonBytes | None, described_by(one_of(_BYTES, {"type": "null"}))]
 ScheduledId = Annotated[str, described_by(SCHEDULED_ID)]
 
 
@@ -38,16 +34,11 @@ class ScheduledIdsBody(msgspec.Struct):
     deliver_at: Annotated[TimeMs, msgspec.Meta(description="When they will be published.")]
 
 
-class ScheduledMessageBody(msgspec.Struct):
+class ScheduledMessageBody(ContentBody):
     """A message that waits to be published."""
 
     id: ScheduledId
     deliver_at: TimeMs
-    payload: _OrNull
-    key: _OrNull
-    headers: Annotated[
-        dict[str, JsonBytes], described_by({"type": "object", "additionalProperties": _BYTES})
-    ]
 
 
 class CommitScheduleBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -117,21 +108,8 @@ def decode_waiting(answer: bytes) -> list[ScheduledMessage]:
 
 
 def _body_of(each: ScheduledMessage) -> ScheduledMessageBody:
-    message = each.message
-    return ScheduledMessageBody(
-        each.id,
-        each.at_ms,
-        None if message.is_tombstone else json_of(message.payload),
-        None if message.key is None else json_of(message.key),
-        {name: json_of(value) for name, value in message.headers.items()},
-    )
+    return ScheduledMessageBody(each.id, each.at_ms, **content_of(each.message))
 
 
 def _message_of(body: ScheduledMessageBody) -> ScheduledMessage:
-    message = Message(
-        b"" if body.payload is None else bytes_of(body.payload),
-        None if body.key is None else bytes_of(body.key),
-        {name: bytes_of(value) for name, value in body.headers.items()},
-        is_tombstone=body.payload is None,
-    )
-    return ScheduledMessage(body.id, body.deliver_at, message)
+    return ScheduledMessage(body.id, body.deliver_at, message_in(body))

@@ -44,17 +44,19 @@ class Tally:
         Their times are found by bisection, so that a large ack costs little more than a small one.
         The sum takes the mean of the first and the last in each bucket.
         """
-        self.acked += len(ids)
         end = len(ids)
+        self.acked += end
+        if end == 1:  # the most frequent ack
+            self.ack_seconds.observe(max(0, now_ms - published_ms(ids[0])) / MS_PER_S)
+            return
         while end:
             age_ms: float = max(0, now_ms - published_ms(ids[end - 1]))
             first = 0
-            if end > 1:
-                at = bisect_left(_SECONDS, age_ms / MS_PER_S)
-                if at < len(_SECONDS):
-                    oldest_ms = max(0, now_ms - int(_SECONDS[at] * MS_PER_S))
-                    first = min(bisect_left(ids, first_id_at(oldest_ms), 0, end), end - 1)
-                age_ms = (age_ms + max(0, now_ms - published_ms(ids[first]))) / 2
+            at = bisect_left(_SECONDS, age_ms / MS_PER_S)
+            if at < len(_SECONDS):
+                oldest_ms = max(0, now_ms - int(_SECONDS[at] * MS_PER_S))
+                first = min(bisect_left(ids, first_id_at(oldest_ms), 0, end), end - 1)
+            age_ms = (age_ms + max(0, now_ms - published_ms(ids[first]))) / 2
             self.ack_seconds.observe(age_ms / MS_PER_S, end - first)
             end = first
 
