@@ -59,7 +59,7 @@ class RedriveBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 class DropBody(msgspec.Struct, forbid_unknown_fields=True):
     """Dead letters to drop."""
 
-    ids: LetterIds
+    ids: Annotated[LetterIds, msgspec.Meta(extra_json_schema={"minItems": 1})]
 
 
 class RedrivenBody(msgspec.Struct):

@@ -25,6 +25,9 @@ RUN_S_MAX = 600
 GO_GENERATOR = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 TYPES = ("--default-non-nullable=false", "--output", "schema.d.ts")
 """A field with a default may be left out."""
+INSTALL = ("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
+CLIENT = HERE.parents[2] / "clients" / "typescript"
+PAGE = HERE.parents[2] / "docs" / "other_tools.md"
 GO_FOLDER = "/usr/local/go/bin"
 MESSAGES, TAKEN = 4, 3
 
@@ -42,9 +45,9 @@ def run(folder: Path, *command: str) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
-def copied(name: str, folder: Path) -> Path:
-    """Copy the files of a language, and the document beside them."""
-    shutil.copytree(HERE / name, folder, dirs_exist_ok=True)
+def copied(files: Path, folder: Path) -> Path:
+    """Copy the files of a program, and the document beside them."""
+    shutil.copytree(files, folder, dirs_exist_ok=True)
     (folder / "openapi.json").write_text(json.dumps(service_document(OPERATIONS)))
     return folder
 
@@ -63,7 +66,8 @@ def test_a_client_in_go(server: ServerProcess, tmp_path: Path) -> None:
     go = shutil.which("go", path=f"{os.environ['PATH']}{os.pathsep}{GO_FOLDER}")
     if go is None:
         pytest.skip("needs go")
-    folder = copied("go", tmp_path)
+    assert GO_GENERATOR in PAGE.read_text()
+    folder = copied(HERE / "go", tmp_path)
     (folder / "api").mkdir()
     into = ("-package", "api", "-generate", "types,client", "-o", "api/client.go")
     run(folder, go, "run", GO_GENERATOR, *into, "openapi.json")
@@ -73,16 +77,29 @@ def test_a_client_in_go(server: ServerProcess, tmp_path: Path) -> None:
     check_result(server, "from-go")
 
 
-def test_a_client_in_typescript(server: ServerProcess, tmp_path: Path) -> None:
+def skip_without_npm() -> None:
     missing = [tool for tool in ("node", "npm") if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}: apt-get install nodejs npm")
-    folder = copied("typescript", tmp_path)
-    quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
-    run(folder, "npm", "install", *quiet)
+
+
+def test_a_client_in_typescript(server: ServerProcess, tmp_path: Path) -> None:
+    skip_without_npm()
+    folder = copied(HERE / "typescript", tmp_path)
+    run(folder, *INSTALL)
     run(folder, "npx", "openapi-typescript", "openapi.json", *TYPES)
     run(folder, "npx", "tsc")
 
     run(folder, "node", "main.js", server.url)
 
     check_result(server, "from-typescript")
+
+
+def test_our_client_has_the_types_of_the_document(tmp_path: Path) -> None:
+    skip_without_npm()
+    folder = copied(CLIENT, tmp_path)
+    run(folder, *INSTALL)
+
+    run(folder, "npm", "run", "build")
+
+    assert "GroupMessage" in (folder / "types" / "group.d.ts").read_text()
