@@ -50,7 +50,7 @@ def test_a_topic_from_its_creation_to_its_end(
         found = portal.call(messaging.topic, topic_id)
         assert (found.ttl_s, found.properties["colour"]) == (3600, "green")
 
-        page.get_by_role("link", name="Messages").click()
+        page.get_by_role("link", name="Messages", exact=True).click()
         window.unfold("Publish a message")
         page.get_by_label("Payload").fill("first\nsecond ü")
         page.get_by_label("Key", exact=True).fill("k")
