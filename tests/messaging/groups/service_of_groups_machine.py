@@ -130,7 +130,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.begin_rate()
 
     def begin_rate(self) -> None:
-        """Count anew what takes get: a group that is read again may give a second's amount."""
+        """Count what takes get from zero: a group that is read again may give a second's amount."""
         self.at_rate, self.rate_from_ms = 0, self.clock.steady_ms()
 
     async def again(self) -> None:
