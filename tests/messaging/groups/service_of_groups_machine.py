@@ -118,6 +118,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
             dead_letters_max=10_000,
         )
         await self.services.groups.create_group(TOPIC, "g", settings)
+        self.rate = 0
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.loop.run_until_complete(work)
@@ -126,6 +127,11 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.services: OpenServices = await services_on(
             self.open_store(), Limits(), self.clock, CollectorRegistry()
         )
+        self.begin_rate()
+
+    def begin_rate(self) -> None:
+        """Count what takes get from zero: a group that is read again may give a second's amount."""
+        self.at_rate, self.rate_from_ms = 0, self.clock.steady_ms()
 
     async def again(self) -> None:
         """Wait until the services have recovered from a write that failed."""
@@ -140,6 +146,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
             return True
 
         await until(have_recovered)
+        self.begin_rate()
 
     def body(self, key: bytes | None) -> tuple[bytes, bytes]:
         self.count += 1
@@ -228,7 +235,19 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.note(member, self.taken(Take(member, messages, anew=anew)))
 
     def taken(self, take: Take) -> Taken:
-        return self.run(self.services.groups.take(TOPIC, "g", take))
+        taken = self.run(self.services.groups.take(TOPIC, "g", take))
+        self.at_rate += sum(1 for block in taken.blocks for _ in block)
+        elapsed_ms = self.clock.steady_ms() - self.rate_from_ms
+        assert not self.rate or self.at_rate * 1_000 <= self.rate * (1_000 + elapsed_ms)
+        return taken
+
+    @rule(rate=st.sampled_from([0, 3, 20]), member=MEMBERS)
+    def set_rate(self, rate: int, member: str) -> None:
+        self.run(self.services.groups.set_group(TOPIC, "g", {"rate": rate}))
+        self.rate = rate
+        self.begin_rate()
+        for _ in range(2):
+            self.take([None] * 3, member, 5, False)
 
     def note(self, member: str, taken: Taken) -> list[Message]:
         return self.followed.note(member, taken, {*self.committed, *self.doubtful})
