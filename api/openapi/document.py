@@ -42,6 +42,8 @@ class Info:
     parameters: Json
     """The parameters of paths, and others that operations share, by name."""
     components: Json
+    named: Json
+    """Schemas that are references wherever they occur, by their names."""
     errors: Callable[[Operation], Errors]
     """Returns the errors of an operation."""
     refusal: Callable[[int, Sequence[str]], Json]
@@ -64,6 +66,7 @@ def document_of(operations: Sequence[Operation], info: Info, schemas: Json) -> J
                 "description": info.description,
             },
             "servers": [{"url": url} for url in info.servers],
+            **_security(info),
             "tags": [{"name": tag, "description": text} for tag, text in info.tags.items()],
             "paths": paths,
             "components": {
@@ -73,9 +76,18 @@ def document_of(operations: Sequence[Operation], info: Info, schemas: Json) -> J
                 "headers": _COMPRESSED,
                 "parameters": info.parameters,
             },
-        }
+        },
+        info.named,
     )
+    document["components"]["schemas"].update(info.named)
     return document
+
+
+def _security(info: Info) -> Json:
+    """Return the ways to authenticate; the last one is none, for a server that asks nobody."""
+    if SECURITY not in info.components:
+        return {}
+    return {"security": [*({name: []} for name in info.components[SECURITY]), {}]}
 
 
 def encoded(document: Json) -> bytes:
@@ -95,9 +107,8 @@ def _operation(operation: Operation, info: Info) -> Json:
         "summary": operation.summary,
         "description": operation.description,
     }
-    if SECURITY in info.components:
-        ways: list[Json] = [*({name: []} for name in info.components[SECURITY]), {}]
-        described["security"] = [] if operation.action is None else ways
+    if operation.action is None and SECURITY in info.components:
+        described["security"] = []
     if operation.request is not None:
         if ENCODING in info.parameters:
             parameters.append({"$ref": f"#/components/parameters/{ENCODING}"})

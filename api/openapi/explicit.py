@@ -2,14 +2,17 @@
 
 1. A schema has at most one type; `oneOf` says what may be one of several.
 2. A schema with `enum` or `const` has the type of its values.
-3. An integer that may need more than 32 bits has the format `int64`, and a number `double`.
+3. A schema that has a name is a reference wherever it occurs.
+4. An integer that may need more than 32 bits has the format `int64`, and a number `double`.
 
 The meaning stays the same. Examples and defaults are values, so nothing in them is rewritten.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from api.http.operation import Json
+from tms.wire.json_fields import reference
 
 VALUES = frozenset(("const", "default", "enum", "example", "examples"))
 """Keys of a document below which there are values, not schemas."""
@@ -21,21 +24,24 @@ _TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer"}
 _INT32_MAX = 2**31 - 1
 
 
-def explicit(part: Any) -> Any:
-    """Return a part of a document with its schemas rewritten."""
+def explicit(part: Any, named: Mapping[str, Json]) -> Any:
+    """Return a part of a document with its schemas rewritten, and references to the `named`."""
     if isinstance(part, list):
-        return [explicit(each) for each in part]
+        return [explicit(each, named) for each in part]
     if not isinstance(part, dict):
         return part
-    return _schema({key: _below(key, value) for key, value in part.items()})
+    for name, schema in named.items():
+        if part == schema:
+            return reference(name)
+    return _schema({key: _below(key, value, named) for key, value in part.items()})
 
 
-def _below(key: str, value: Any) -> Any:
+def _below(key: str, value: Any, named: Mapping[str, Json]) -> Any:
     if key in VALUES:
         return value
     if key in NAMED and isinstance(value, dict):
-        return {name: explicit(each) for name, each in value.items()}
-    return explicit(value)
+        return {name: explicit(each, named) for name, each in value.items()}
+    return explicit(value, named)
 
 
 def _schema(schema: Json) -> Json:

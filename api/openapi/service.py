@@ -22,7 +22,7 @@ from tms import __version__
 from tms.core.errors import error_of
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import NAME_CHARS_MAX
-from tms.wire.json_fields import COUNT, reference
+from tms.wire.json_fields import COUNT, MESSAGE_ID, reference
 from tms.wire.json_ids import POINTER
 from tms.wire.json_schedules import SCHEDULED_ID
 
@@ -114,6 +114,7 @@ def service_document(operations: Sequence[Operation], version: str = __version__
         servers=("/",),
         tags=_TAGS,
         parameters={**_PATH_PARAMETERS, ENCODING: _ENCODING},
+        named={"MessageId": MESSAGE_ID, "TransactionId": POINTER},
         components={SECURITY: _SECURITY_SCHEMES},
         errors=_errors,
         refusal=_refusal,

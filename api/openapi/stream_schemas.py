@@ -3,11 +3,11 @@
 from api.openapi.parts import TIMESTAMP, parameter, query_choice
 from tms.core.values.groups import SeekTo
 from tms.wire.event_stream import EVENT_STREAM_TYPE
-from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TEXT, TIME, Json
+from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME, Json
 
 STREAM_CONTENT: Json = {
     EVENT_STREAM_TYPE: {
-        "schema": TEXT,
+        "schema": {},
         "example": f'id: {ID_EXAMPLE}\ndata: {{"id":"{ID_EXAMPLE}","payload":"hello"}}\n\n',
     }
 }

@@ -108,6 +108,7 @@ _INFO = Info(
     tags=_TAGS,
     parameters=_PATH_PARAMETERS,
     components={},
+    named={},
     errors=_errors,
     refusal=_refusal,
 )

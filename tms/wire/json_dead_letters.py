@@ -39,7 +39,10 @@ class DeadLettersBody(msgspec.Struct):
     next: MessageIdText | None
 
 
-LetterIds = Annotated[list[MessageIdText], msgspec.Meta(max_length=REDRIVEN_MAX)]
+LetterIds = Annotated[
+    list[MessageIdText],
+    msgspec.Meta(max_length=REDRIVEN_MAX, extra_json_schema={"minItems": 1}),
+]
 
 
 class RedriveBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -59,7 +62,7 @@ class RedriveBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 class DropBody(msgspec.Struct, forbid_unknown_fields=True):
     """Dead letters to drop."""
 
-    ids: Annotated[LetterIds, msgspec.Meta(extra_json_schema={"minItems": 1})]
+    ids: LetterIds
 
 
 class RedrivenBody(msgspec.Struct):

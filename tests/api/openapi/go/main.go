@@ -80,7 +80,7 @@ func commit(ctx context.Context, client *api.ClientWithResponses, taken *api.Tak
 	check(err)
 	expect(started.JSON200 != nil, started.Body)
 	var pointer api.WritePointer
-	check(pointer.FromWritePointer0(started.JSON200.WritePointer))
+	check(pointer.FromTransactionId(started.JSON200.WritePointer))
 	var result api.NewMessage
 	var payload api.Bytes
 	check(payload.FromBytes0("result"))
