@@ -1,6 +1,6 @@
 """The query and the answer of a stream, for the OpenAPI document."""
 
-from api.openapi.parts import TIMESTAMP, parameter, query_choice
+from api.openapi.parts import TIMESTAMP, parameter, query_choice, query_wait
 from tms.core.values.groups import SeekTo
 from tms.wire.event_stream import EVENT_STREAM_TYPE
 from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME, Json
@@ -22,6 +22,7 @@ STREAM_QUERY: tuple[Json, ...] = (
     parameter(
         "time", "Begin at this time instead, in milliseconds since 1970.", TIME, example=TIMESTAMP
     ),
+    query_wait("End after this number of seconds without a message; by default, never."),
     query_choice(
         "isolation",
         ("all", "committed"),

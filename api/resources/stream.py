@@ -9,13 +9,14 @@
 """
 
 import asyncio
+import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from api.http.exchange import Exchange
 from api.http.operation import Operation
-from api.http.query_parameters import choice_of, id_of, invalid, time_of, values_of
+from api.http.query_parameters import choice_of, id_of, invalid, time_of, values_of, wait_of
 from api.openapi.stream_schemas import STREAM_CONTENT, STREAM_QUERY
 from api.resources.paths import TOPIC
 from api.resources.poll import streaming
@@ -51,7 +52,8 @@ async def stream(exchange: Exchange) -> None:
     limit = messaging.limit_of(None)
     reading = Reading(position, limit, isolation_of(committed=isolation == "committed"))
     await messaging.page(topic_id, reading._replace(limit=1))  # an error must not begin an answer
-    await streaming(exchange, topic_id, _events(exchange, messaging, topic_id, reading))
+    wait_s = wait_of(values, math.inf) if "wait" in values else math.inf
+    await streaming(exchange, topic_id, _events(exchange, messaging, topic_id, reading, wait_s))
 
 
 async def _position_of(
@@ -73,20 +75,31 @@ async def _position_of(
 
 
 async def _events(
-    exchange: Exchange, messaging: MessagingService, topic_id: TopicId, reading: Reading
+    exchange: Exchange,
+    messaging: MessagingService,
+    topic_id: TopicId,
+    reading: Reading,
+    wait_s: float,
 ) -> None:
+    """Send events until there was no message for `wait_s` seconds."""
     await exchange.start_stream(EVENT_STREAM_TYPE.encode(), _HEADERS)
     await exchange.send_part(RETRY + encode_position(reading.position), more=True)
-    page_max = reading.limit
+    page_max, left_s = reading.limit, wait_s
     while True:
         page = await messaging.page(topic_id, reading)
-        if not page.count and page.next_position is None:
-            page = await _awaited(exchange, messaging, topic_id, reading)
+        if not page.count and page.next_position is None and left_s > 0:
+            page_s = min(HEARTBEAT_S, left_s)
+            page = await _awaited(exchange, messaging, topic_id, reading, page_s)
+            left_s -= page_s
+        if page.count:
+            left_s = wait_s
+        is_over = left_s <= 0 and page.next_position is None
         position = page.next_position or _after(page, reading.position)
         reading = reading._replace(position=position, limit=page_max)
         events = b"".join(map(encode_events, page.blocks)) or encode_position(position)
-        await exchange.send_part(events, more=not messaging.is_stopping)
-        if messaging.is_stopping:
+        is_over = is_over or messaging.is_stopping
+        await exchange.send_part(events, more=not is_over)
+        if is_over:
             return
         await exchange.check_again()
 
@@ -96,7 +109,11 @@ def _after(page: Page, position: bytes) -> bytes:
 
 
 async def _awaited(
-    exchange: Exchange, messaging: MessagingService, topic_id: TopicId, reading: Reading
+    exchange: Exchange,
+    messaging: MessagingService,
+    topic_id: TopicId,
+    reading: Reading,
+    wait_s: float,
 ) -> Page:
     """Wait for a page, and say at which transaction the reader stops in the meantime."""
     stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -108,7 +125,7 @@ async def _awaited(
     async def send() -> None:
         await exchange.send_part(encode_stop(stopped.result()), more=True)
 
-    work = partial(messaging.page, topic_id, reading, HEARTBEAT_S, report)
+    work = partial(messaging.page, topic_id, reading, wait_s, report)
     return await wait_for(exchange, work, event=stopped, at_event=send)
 
 
@@ -122,13 +139,13 @@ OPERATIONS = (
         tag="Messages",
         summary="Read messages as server-sent events",
         description=(
-            "For browsers (`EventSource`) and `curl -N`. The answer does not end: after the "
-            "messages that exist, it has each new one as it is published. An event's `id` is the "
-            "message id, and its `data` the message as in the JSON of a poll. If a stream breaks, "
-            "send the last id as `Last-Event-ID`, as browsers do by themselves: the messages after "
-            "it follow, without loss or repetition. Every 15 seconds without a message, an event "
-            "without data has the id to continue from. An event `stopped` names the transaction at "
-            "which a reader of committed messages has stopped for a second."
+            "For browsers (`EventSource`) and `curl -N`. After the messages that exist, the answer "
+            "has each new one as it is published; it does not end without `wait`. An event's `id` "
+            "is the message id, its `data` the message as in the JSON of a poll. If a stream "
+            "breaks, send the last id as `Last-Event-ID`, as browsers do by themselves: the "
+            "messages after it follow, without loss or repetition. Every 15 seconds without a "
+            "message, an event without data has the id to continue from. An event `stopped` names "
+            "the transaction at which a reader of committed messages has stopped for a second."
         ),
         query=STREAM_QUERY,
         success="The events.",
@@ -140,6 +157,7 @@ OPERATIONS = (
             "invalid_start_time",
             "start_time_in_seconds",
             "invalid_query",
+            "invalid_wait",
             "transactions_elsewhere",
         ),
     ),

@@ -139,6 +139,16 @@ async def test_a_reader_of_committed_messages_is_told_where_it_stops(own: Rest) 
         assert await events.messages(1) == ["in it"]
 
 
+async def test_a_stream_ends_after_a_time_without_messages_if_asked(own: Rest) -> None:
+    await own.publish(b"a")
+    for wait in ("0", "0.05"):
+        async with reading(own, f"?wait={wait}") as events:
+            assert await events.messages(1) == ["a"]
+            async with asyncio.timeout(WAIT_S_MAX):
+                rest = [line async for line in events.lines]
+            assert not any(line.startswith("data") for line in rest)
+
+
 async def test_long_logs_arrive_in_pages(own: Rest) -> None:
     count = own.services.engine.limits.poll_messages_default * 3 + 1  # type: ignore[union-attr]
     await own.publish(*(b"%d" % number for number in range(count)))
@@ -180,7 +190,8 @@ async def test_a_deleted_topic_breaks_the_stream(own: Rest) -> None:
         (f"?after={'0' * 40}&start=end", {}, (400, "invalid_query")),
         ("?time=soon", {}, (400, "invalid_query")),
         ("?isolation=dirty", {}, (400, "invalid_query")),
-        ("?wait=1", {}, (400, "unknown_query_parameter")),
+        ("?wait=long", {}, (400, "invalid_wait")),
+        ("?end=1", {}, (400, "unknown_query_parameter")),
         ("", {"Last-Event-ID": "1"}, (400, "invalid_message_id")),
     ],
 )

@@ -16,6 +16,7 @@ BODIES: Mapping[str, Any] = {
     "trimTopic": {"before": 1},
     "createSubscription": {},
 }
+QUERIES: Mapping[str, str] = {"stream": "wait=0"}
 FOR_SUPERUSERS = {"acceptClock", "listBackups", "takeBackup", "verifyBackup", "deleteBackup"}
 """Operations that no rule is enough for."""
 
@@ -33,7 +34,7 @@ def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
     }
     for operation in OPERATIONS:
         required = [each["name"] for each in operation.query if each.get("required")]
-        query = "&".join(f"{name}={'0' * 40}" for name in required)
+        query = "&".join(f"{name}={'0' * 40}" for name in required) or QUERIES.get(operation.name)
         path = operation.path.format(**names) + (f"?{query}" if query else "")
         body = json.dumps(BODIES.get(operation.name, {})) if operation.request else ""
         yield operation, path, body.encode()
