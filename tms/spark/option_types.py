@@ -16,7 +16,7 @@ TRIGGER_DELAY_S = 900.0
 
 
 class Strategy(StrEnum):
-    """Where to start in a topic without messages from the starting time on."""
+    """Where to start if a topic has no messages at or after the starting time."""
 
     WAIT = "wait"
     """At the starting time, which may be in the future."""
@@ -78,7 +78,7 @@ class ReadOptions:
     delay_s: float = TRIGGER_DELAY_S
     """How long it waits for them at most."""
     strategy: Strategy = Strategy.WAIT
-    """For a topic without messages from the starting time on."""
+    """For a topic that has no messages at or after the starting time."""
 
     def start_in(self, topic: str, standing: Standing) -> Offset:
         """Return where reading a topic starts. Raises `InvalidRequest` (invalid_option)."""

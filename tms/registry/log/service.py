@@ -245,7 +245,7 @@ class _Attempt(Generic[A]):
         self._last: Decided[A] | None = None
 
     def decide(self, knowledge: Knowledge) -> Decided[A]:
-        """Decide; once some is written, decide on the rest, and keep the first answer.
+        """Decide; if a part was written before, decide on the rest, but keep the first answer.
 
         Two permanent deletions of the same thing both succeed: if the other was faster, nothing
         remains to be done. Raises as a command.
