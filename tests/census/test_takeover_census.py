@@ -36,6 +36,12 @@ def census() -> Counter[str]:
     return Counter([type(each).__qualname__ for each in gc.get_objects()])
 
 
+def shown(kind: str) -> list[str]:
+    """Return the newest objects of a type, and what refers to each, as text."""
+    newest = [each for each in gc.get_objects() if type(each).__qualname__ == kind][-5:]
+    return [f"{each!r:.200} of {gc.get_referrers(each)!r:.400}" for each in newest]
+
+
 async def more_after_twice_as_much(cycle: Callable[[], Awaitable[None]]) -> dict[str, int]:
     """Return of which types more objects are there after `N` more cycles."""
     found = []
@@ -65,7 +71,7 @@ async def test_leaders_that_follow_one_another_leave_nothing() -> None:
         leaders.append(leader)
 
     more = await more_after_twice_as_much(take_over)
-    assert more.keys() <= KEPT.keys(), more
+    assert more.keys() <= KEPT.keys(), [shown(kind) for kind in more.keys() - KEPT.keys()]
 
 
 @pytest.mark.parametrize("anyio_backend", [VIRTUAL])

@@ -6,12 +6,18 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
+from celery.signals import setup_logging
 from kombu import Connection
 
 import tms
 import tms.contrib.celery
 from tests.waiting import WAIT_S_MAX, wait_until
 from tms.contrib.celery import topic_of
+
+
+@setup_logging.connect
+def _leave_logging_alone(**_: Any) -> None:
+    """Keep a worker from setting the level of all loggers of this process."""
 
 
 @pytest.fixture

@@ -335,6 +335,19 @@ async def publishes_schedules(parts: Parts) -> None:
     await until(lambda: due.raised == 2)
 
 
+async def counts_schedules(parts: Parts) -> None:
+    timer: Any = parts.registries.services.schedules._timer
+    schedules = timer._schedules = Breaking(timer._schedules)
+    schedules.faults["count"] = parts.fault
+    timer._uncounted[object()] = None
+    timer._count_more.set()
+    await until(lambda: schedules.raised == 1)
+    schedules.faults["count"] = parts.fault
+    timer._uncounted[object()] = None
+    timer._count_more.set()
+    await until(lambda: schedules.raised == 2)
+
+
 async def watches_the_figures(parts: Parts) -> None:
     clock = Breaking(SystemClock())
     clock.faults["now_ms"] = parts.fault
@@ -372,6 +385,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "sharing the shards": shares_the_shards,
     "the watch of the server's figures": watches_the_figures,
     "publishing of scheduled messages": publishes_schedules,
+    "counting of scheduled messages": counts_schedules,
 }
 
 
