@@ -79,7 +79,7 @@ class WriteQueue(Generic[T]):
     Small requests go first, in the order of arrival, then at most one large request. While small
     requests wait, every second flush takes no large one. So a small request waits for at most one
     large request, even if many wait. A large request waits for two flushes of small ones for each
-    large request before it. The writer may hold large requests back for as long as the store is behind.
+    large request before it. The writer may hold large requests back while the store is behind.
 
     The queue is bounded in requests and bytes; a request larger than the bound is accepted if the
     queue is empty. Each principal has its share of both.
