@@ -34,7 +34,7 @@ class World:
         return HER in self.suspicions
 
     def suspected_s(self, token: int) -> float:
-        """Return how long she is suspected once a lease of hers has run out."""
+        """Return for how long the server is suspected once its lease has expired."""
         self.expired[SHARD] = lease(token)
         began_s = self.now_s
         assert self.look()
