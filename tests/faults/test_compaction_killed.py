@@ -21,7 +21,7 @@ TOPIC = "prices"
 
 
 def write(topic: tms.Topic, newest: dict[bytes, bytes | None], chance: random.Random) -> None:
-    """Publish messages and tombstones, and note what is the newest of each key."""
+    """Publish messages and tombstones, and record the newest of each key."""
     written = []
     for number in range(WRITES):
         key = b"key-%03d" % chance.randrange(KEYS)
