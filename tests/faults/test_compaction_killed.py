@@ -1,5 +1,7 @@
-"""The server is killed while it compacts: of each key the newest message is there, and no older one
-comes to light when its tombstone has gone."""
+"""The server is killed while it compacts: the newest message of each key survives.
+
+No older message reappears once its tombstone is deleted.
+"""
 
 import random
 from collections.abc import Mapping
