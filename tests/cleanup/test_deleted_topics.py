@@ -136,7 +136,7 @@ def test_a_pass_makes_as_few_calls_for_many_as_for_one(grace_s: int) -> None:
 
 
 def test_what_lives_between_deleted_topics_stays() -> None:
-    """Topics that were created again before a pass, and during it, with messages or without."""
+    """Topics created again before or during a pass stay, with or without messages."""
     world = World(7)
     before, during, without = world.ids[1], world.ids[3], world.ids[5]
     world.put(before, 2, -1)

@@ -42,7 +42,7 @@ def twin() -> Iterator[Twin]:
 
 
 def test_truncating_before_the_bound_would_show_the_dead(twin: Twin) -> None:
-    """The reasons for the order of inversion, bound and truncation."""
+    """This is why inversion, bound and truncation happen in this order."""
     pointer = invalid(twin, b"dead")
     assert committed(twin) == []
     twin.truncate([pointer])

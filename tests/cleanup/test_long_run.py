@@ -53,7 +53,7 @@ BYTES = 300
 
 @dataclass
 class Ledger:
-    """The acknowledged messages of one generation of a topic: its begin and end, by payload."""
+    """The acknowledged messages of a topic's generation: when each was sent and acknowledged."""
 
     plain: dict[bytes, tuple[float, float]] = field(default_factory=dict)
     committed: dict[bytes, tuple[float, float]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The balance of shards: each has a leader, evenly, and none moves without need."""
+"""The balance of shards: each has a leader, the work is even, and none moves without need."""
 
 from collections import Counter
 

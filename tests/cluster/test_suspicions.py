@@ -20,7 +20,7 @@ def lease(token: int, *, is_serving: bool = False) -> LeaseRecord:
 
 
 class World:
-    """The suspicions of one server, and what it sees."""
+    """The suspicions of one server, and the leases that it observes."""
 
     def __init__(self) -> None:
         self.suspicions = Suspicions(S_MAX)

@@ -1,6 +1,6 @@
 """Publishers and a follower that record all answers, until they are stopped.
 
-`tests.faults.ledger` checks the answers. What a publisher does next comes from a seed: one plain
+`tests.faults.ledger` checks the answers. A seed determines each request of a publisher: one plain
 message or several, a transaction's messages, some of which are rolled back, or messages stored
 first and published by reference.
 """

@@ -48,7 +48,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SteppingClock]:
-    """One for all tests, so that all their servers are forks of one process."""
+    """One clock for all tests, so that all their servers are forks of one process."""
     with closing(SteppingClock(tmp_path_factory.mktemp("clock"))) as clock:
         yield clock
 

@@ -77,7 +77,7 @@ async def bear(server: ServerProcess, ledger: Ledger, load: Load, shortage: Shor
 
 
 def check_shortage(folder: Path, shortage: Shortage, chance: random.Random) -> None:
-    """Two shortages, an end by kill -9, another after a restart, an end in good order."""
+    """Check two shortages, a kill -9, a shortage after a restart, and an orderly end."""
     ledger = Ledger()
 
     async def bear_times(server: ServerProcess, times: int) -> None:

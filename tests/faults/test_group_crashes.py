@@ -217,9 +217,9 @@ class Shop:
     def check(self) -> list[str]:
         """Check, after the workers have stopped, that rows, bills and acks have the same orders.
 
-        Every other order is one dead letter, and none appears twice. The server has refused what it
-        had to, and has not failed. Return the names of the billed orders, in the order of their
-        bills.
+        All other settled orders, which workers reject, are dead letters, and no order appears
+        twice. The server has refused what it had to, and has not failed. Return the names of the
+        billed orders, in the order of their bills.
         """
         assert "Traceback" not in self._server.log
         with self.connected() as client:

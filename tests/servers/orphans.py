@@ -15,7 +15,7 @@ MARK = "STARTED_BY_TESTS"
 
 
 def keep() -> None:
-    """Mark what this process starts from now on, and start the keeper."""
+    """Mark all processes that this one starts from now on, and start the keeper."""
     own = f"{os.getpid()}-{Path('/proc/self/stat').read_text().rsplit(')', 1)[1].split()[19]}"
     os.environ[MARK] = own
     command = [sys.executable, "-S", "-E", __file__, str(os.getpid()), own]

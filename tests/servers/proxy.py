@@ -24,7 +24,7 @@ class Proxy:
     """Forwards connections to a port of this machine; a context manager that closes all of them."""
 
     def __init__(self, port: int) -> None:
-        """Listen, on a port of its own."""
+        """Listen on a free port of this machine."""
         self._server = (HOST, port)
         self.port = 0
         self.delay_s = 0.0

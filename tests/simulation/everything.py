@@ -166,7 +166,7 @@ def show(line: str) -> None:
 
 
 def run(folder: Path, seconds: float, seed: int, kills: int = 0) -> Counter[str]:
-    """Run for so long, and until the server was killed so often; return how often what was done.
+    """Run for this time, and for this many kills; return how often each act was done.
 
     Raises `Difference`.
     """

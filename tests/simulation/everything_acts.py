@@ -276,7 +276,7 @@ class Acts:
                 tx.fate, tx.open_until_ms = Fate.OPEN, 0
 
     async def abort(self, tx: Tx) -> None:
-        """Roll back all of it, or not, and abort."""
+        """Abort, after rolling back all of it or nothing."""
         assert tx.id is not None
         if self.chance.random() < 0.7:
             for name, generation, published in tx.ranges:

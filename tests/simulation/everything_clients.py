@@ -1,8 +1,8 @@
 """The synchronous client in `everything`: finalizers that the collector runs, and signal handlers.
 
-Half-read iterators are left in cycles, and the collector ends them in the thread that calls or in
-the loop's own. A signal comes at any moment of a call, and its handler publishes or closes the
-client. None of this may hang; the model records these messages like all others.
+Half-read iterators are left in cycles, and the garbage collector ends them in the calling thread or
+in that of the event loop. A signal arrives at any moment of a call, and its handler publishes or
+closes the client. None of this may hang; the model records these messages like all others.
 """
 
 import asyncio

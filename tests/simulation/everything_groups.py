@@ -26,7 +26,7 @@ from tms.core.values.groups import (
 )
 
 GROUPS = {"a": ("g", Order.NONE), "b": ("k", Order.KEY)}
-"""By topic. Few, because no more are loaded at a time than topics are in memory."""
+"""The group of each topic; few, as only as many are loaded as topics are in memory."""
 MEMBERS = ("a", "b", "c")
 WORKER = "good"
 LATEST = 3

@@ -15,7 +15,7 @@ from tms.core.services.messaging import RollbackRange
 from tms.core.values.message import MessageId
 
 Window = tuple[int, int]
-"""Not before and not after, in ms since 1970."""
+"""The earliest and the latest time, in ms since 1970."""
 MARGIN_MS = 50
 """How far keys may be ahead of the clock, if a millisecond's ids ran out or it was set back."""
 
@@ -27,7 +27,7 @@ class Fate(Enum):
     COMMITTED = "committed"
     DEAD = "dead"
     UNKNOWN = "unknown"
-    """A commit was under way when the server was killed."""
+    """A commit was in progress when the server was killed."""
 
 
 @dataclass(eq=False)

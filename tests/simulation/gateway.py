@@ -138,7 +138,7 @@ class SimulatedGateway(Gateway):
         self.late: list[Call] = []
         """The calls in progress."""
         self.on_standing: Callable[[], object] = lambda: None
-        """Called by the thread that is about to pause, until `goes_on` is set."""
+        """Called by a thread that then pauses until `goes_on` is set."""
         self.goes_on = Event()
 
     def once(self, call: Callable[[Any], T]) -> T:

@@ -115,7 +115,7 @@ NOT_COMMITTED = (End.OPEN, End.UNKNOWN, End.UNDOING, End.UNDONE)
 
 @dataclass(eq=False)
 class Work:
-    """A transaction, and what it did."""
+    """A transaction and its requests."""
 
     number: int
     transaction_id: int

@@ -194,7 +194,7 @@ class LeadersWorld(RuleBasedStateMachine):
         self.await_(self.leader.open())
 
     def find_out(self, work: Work) -> None:
-        """Ask what became of a transaction."""
+        """Find out the outcome of a transaction."""
         transactions = self.services.transactions
         if work.end not in (End.UNKNOWN, End.UNDOING):
             return

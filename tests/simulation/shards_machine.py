@@ -1,4 +1,4 @@
-"""Three servers that share three shards; each call of every leader may come at any later moment.
+"""Three servers that share three shards; each call of a leader may arrive at any later moment.
 
 Servers join, leave, sleep and wake up; shards move, or are taken over. Requests are sent through
 any server, even one that does not know who leads. The results are those of a single service: a log

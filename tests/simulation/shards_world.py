@@ -262,7 +262,7 @@ class ShardsWorld(RuleBasedStateMachine):
     # Looks.
 
     def find_out(self, work: Work, services: ShardedServices) -> None:
-        """Ask what became of a transaction."""
+        """Find out the outcome of a transaction."""
         if work.end not in (End.UNKNOWN, End.UNDOING):
             return
         status = self.await_(services.transactions.info(work.transaction_id)).status

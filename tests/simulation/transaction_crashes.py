@@ -77,7 +77,7 @@ class Work:
 
 @dataclass
 class Ledger:
-    """All work, and what a reader of committed messages has seen."""
+    """All work, and the messages that a committed reader has seen."""
 
     works: list[Work] = field(default_factory=list)
     seen: dict[TopicId, list[bytes]] = field(default_factory=lambda: {t: [] for t in TOPICS})

@@ -35,7 +35,7 @@ MEBIBYTE = 1024 * 1024
 QUEUE_MIB, REQUESTS = 16, 60
 CUTS = 4
 ROOM_MIB = 200
-"""The memory that a busy server may use more than a fresh one, in addition to its queue."""
+"""How much more memory than a fresh server a busy one may use, in addition to its queue."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The core of groups under seeks in between, hot keys and long leases."""
+"""The core of groups with seeks at any moment, hot keys and long leases."""
 
 import pytest
 

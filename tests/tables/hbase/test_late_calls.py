@@ -78,7 +78,7 @@ class Cluster:
 
 
 class Server:
-    """A server that leads, behind its gateway."""
+    """A server that leads, with its own gateway."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.gateway = cluster.stack.enter_context(Proxy(cluster.quick_port))

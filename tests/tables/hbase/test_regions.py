@@ -1,4 +1,4 @@
-"""Cleanup while regions split, merge and fail, and one process at a time."""
+"""Cleanup while regions split, merge and fail; only one process cleans up at a time."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -29,7 +29,7 @@ LATE_S = 4.0
 
 
 class Mortal:
-    """A store that dies, or loses sight of its calls, on request."""
+    """A store that dies, or leaves calls unanswered, on request."""
 
     def __init__(self, place: Place, timeout_s: float = 30.0) -> None:
         self.place = place
