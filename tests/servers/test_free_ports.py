@@ -21,7 +21,7 @@ print(*processes.free_ports(1))
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The free ones of a few ports, all but one of which this process holds."""
+    """The free ones of a few ports, which this process holds except for one."""
     monkeypatch.setattr(processes, "_PORTS", FEW)
     held: list[socket.socket] = []
     monkeypatch.setattr(processes, "_held", held)
