@@ -17,7 +17,7 @@ from tests.servers.server_process import ROOT, environment
 from tests.waiting import WAIT_S_MAX
 
 POINTS = ("persisting", "persisted", "committed", "decided", "done")
-"""Points before and after the participant persists, after both commits, and at the end."""
+"""Before and after the participant persists, after each of the two commits, and at the end."""
 
 
 def crash(url: str, namespace: str, kind: str, database: str, point: str) -> None:

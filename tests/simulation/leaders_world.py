@@ -100,7 +100,7 @@ class LeadersWorld(RuleBasedStateMachine):
         return self.loop.run_until_complete(work)
 
     def tried(self, work: Coroutine[Any, Any, Any], fate: tuple[Mode, int]) -> tuple[bool, Any]:
-        """Run `work`, one call of which has that fate; return whether it was done, and how."""
+        """Run `work`, giving one call that fate; return whether it was done, and its result."""
         gateway = self.leader.gateway
         stands_still = fate[0] is Mode.STANDS_STILL
         if stands_still and any(p.is_open_under(self.leader) for p in self.positions.values()):

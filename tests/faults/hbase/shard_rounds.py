@@ -234,7 +234,7 @@ class ShardRounds:
         return [victim]
 
     def damage(self) -> Sequence[int]:
-        """Damage a shard so that no server can open it, and restart a server without it."""
+        """Make a shard impossible to open, and restart a server that does not lead it."""
         cluster, victim = self.cluster, self.victim
         place = parse(cluster.store).of_shard(0)
         with closing(happybase.Connection(HOST, cluster.gateway_port)) as connection:

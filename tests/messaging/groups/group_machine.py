@@ -217,7 +217,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.check_order(gone)
 
     def is_doubtful(self, each: bytes, member: Taker, number: int) -> bool:
-        """Whether an ack may count although the message was delivered again, unwritten."""
+        """Whether an ack may count because a later delivery was never written."""
         opened = self.commands.state.open.get(each)
         is_held = opened is not None and opened.delivery
         is_in_window = each in self.read_again and number in self.window and not is_held
