@@ -1,7 +1,8 @@
-"""A topic with a bound, and transactions that store, publish, and continue while passes are made.
+"""A topic with a bound, and transactions that store, publish and continue during passes.
 
-A twin without a bound says what there is. Of that, nothing is missing that a transaction in
-progress has written, and of what is committed, the newest are there: as many as were asked for.
+A twin without a bound has all messages. In the bounded topic no message of a transaction in
+progress is missing, and of the committed messages, at least as many of the newest ones as requested
+are there.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class Bounded(RuleBasedStateMachine):
         self.number = 0
         """The number of the last payload."""
         self.open: dict[int, list[bytes]] = {}
-        """By transaction, what readers are given of it once it is committed."""
+        """By transaction, the messages that readers get once it is committed."""
         self.stored: dict[int, list[bytes]] = {}
         """The messages that are not published yet."""
         for topic_id, bound in ((TOPIC, BOUND), (ELSEWHERE, BOUND)):
@@ -51,7 +52,7 @@ class Bounded(RuleBasedStateMachine):
                 twin.await_(twin.services.messaging.create_topic(topic_id, properties))
 
     def both(self, ask: Callable[[Twin], Any]) -> Any:
-        """Ask both the same; both must give the same."""
+        """Send both the same request; both must answer the same."""
         answers = [twin.await_(ask(twin)) for twin in (self.bounded, self.plain)]
         assert answers[0] == answers[1]
         return answers[0]
@@ -111,7 +112,7 @@ class Bounded(RuleBasedStateMachine):
             self.both(lambda twin: twin.services.messaging.publish(TOPIC, [], pointer))
             self.open[pointer] += self.stored.pop(pointer)
             self.stored[pointer] = []
-            self.commit(pick, carries=False)  # a second reference would give all of it again
+            self.commit(pick, carries=False)  # a second reference would publish all of it again
 
     @precondition(lambda self: self.open)
     @rule(pick=PICK, carries=st.booleans())
@@ -158,7 +159,7 @@ class Bounded(RuleBasedStateMachine):
     @precondition(lambda self: not self.open)
     @rule()
     def it_is_within_its_bound(self) -> None:
-        # Messages of one millisecond are deleted together: the clock may have been set back.
+        # Messages of one millisecond are deleted together, so undo any step back of the clock.
         before = self.read(self.plain, committed=False)
         last_ms = int.from_bytes(before[-1][0][:8]) if before else 0
         self.clock.set(max(last_ms, self.clock.now_ms()))
@@ -166,7 +167,7 @@ class Bounded(RuleBasedStateMachine):
             self.publish(1)
         self.bounded.leave_pass()
         self.bounded.clean()
-        self.bounded.clean()  # the first may have inverted what was invalid
+        self.bounded.clean()  # the first pass may only have inverted invalid entries
         assert len(self.read(self.bounded, committed=True)) == BOUND
 
     def teardown(self) -> None:

@@ -1,4 +1,4 @@
-"""Stories of clocks that step, each of which needs one rule of the store."""
+"""Stories of clocks that step, each of which depends on one rule of the store."""
 
 from tables.store import METADATA
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
@@ -20,7 +20,7 @@ DAY = 86_400_000
 
 
 def elsewhere(twin: Twin, now_ms: int, *, crashes: bool = True) -> None:
-    """Start the server again on another machine, whose clock says that."""
+    """Restart the server on another machine, whose clock has this time."""
     twin.clock = ManualClock(now_ms)
     twin.reopen(crashes=crashes)
 
@@ -38,7 +38,7 @@ def versions_ascend(twin: Twin, by_ms: int = -10 * DAY, *, crashes: bool = True)
 
 
 def forget(twin: Twin) -> bytes:
-    """Delete the topic, and all that is known of it; return the last id that it gave."""
+    """Delete and forget the topic; return the last id that it assigned."""
     last = twin.await_(twin.services.messaging.publish(TOPIC, [b"old"])).first_key
     twin.await_(twin.services.messaging.delete_topic(TOPIC))
     twin.clean()
@@ -52,7 +52,7 @@ def forget(twin: Twin) -> bytes:
 
 
 def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
-    """The mark is lost but for what is forgotten, as if the clock had been believed."""
+    """All of the mark is lost except for forgotten topics; the step is believed."""
     last = forget(twin)
     elsewhere(twin, NOW_MS - 10 * DAY, crashes=crashes)
     twin.clock.step(-400 * DAY)
@@ -64,7 +64,7 @@ def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
 
 
 def believe(twin: Twin, step_ms: int) -> None:
-    """Make the wall step, and somebody say that it is right."""
+    """Step the wall, and let an operator confirm that it is right."""
     twin.clock.step(step_ms)
     clock = twin.services.engine.clock
     assert isinstance(clock, TrustedClock)
@@ -72,7 +72,7 @@ def believe(twin: Twin, step_ms: int) -> None:
 
 
 def transactions_go_on(twin: Twin, step_ms: int = 400 * DAY) -> None:
-    """None of ours is ended or refused by a step, and their ages are those of steady time."""
+    """A step ends and refuses no transaction, and their ages are measured by steady time."""
     before = started(twin)
     twin.clock.advance(2_000)
     believe(twin, step_ms)
@@ -92,7 +92,7 @@ def transactions_go_on(twin: Twin, step_ms: int = 400 * DAY) -> None:
 
 
 def cache_and_table_show_the_same(twin: Twin) -> None:
-    """Messages expire, are deleted, and would live again after a step back: they stay away."""
+    """Messages expire, are deleted, and do not reappear after a step back."""
     messaging = twin.services.messaging
     twin.await_(messaging.update_topic(TOPIC, {"ttl": DAY // 1_000}))
     twin.await_(messaging.publish(TOPIC, [b"deleted"]))
@@ -107,7 +107,7 @@ def cache_and_table_show_the_same(twin: Twin) -> None:
 
 
 def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
-    """Pointers ran ahead of keys, as after a clock that was wrong when the store was opened."""
+    """Pointers are ahead of keys, as if the clock was wrong when the store was opened."""
     twin.clock.advance(100 * DAY)
     twin.await_(twin.transactions.commit(started(twin)))
     believe(twin, -100 * DAY)
@@ -120,7 +120,7 @@ def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
 
 
 def a_dead_message_far_behind_its_pointer(twin: Twin) -> None:
-    """Keys ran ahead of pointers, as by a clock that was wrong while a server served."""
+    """Keys are ahead of pointers, as if the clock was wrong while a server ran."""
     twin.clock.step(100 * DAY)
     invalid(twin, b"dead")
     twin.reopen(crashes=True)

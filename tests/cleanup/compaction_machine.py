@@ -1,8 +1,8 @@
-"""Two stores that are used alike, one of which compacts: what readers find of each key is the same.
+"""Two stores that are used alike, one of which compacts: readers find the same for each key.
 
-A reader finds, of each key, the last message that it is given. That must be the same on both, but
-for a tombstone that is old: there it must find nothing, or the tombstone. What is missing on the
-one that compacts must be missing for a reason.
+For each key a reader finds the last message that it gets. That must be the same on both stores,
+except for an old tombstone: for it, the reader must find nothing, or the tombstone. There must be a
+reason for each message that is missing from the compacted store.
 """
 
 import asyncio
@@ -51,31 +51,31 @@ class Compacting(RuleBasedStateMachine):
     tombstone_s = TOMBSTONE_S
     """How long a tombstone stays."""
     pace = 1
-    """How many times as fast time passes."""
+    """The factor by which time passes faster."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock(NOW_MS)
         self.stepped_ms = self.followed_ms = 0
-        """By how much the wall is wrong, and of that at most is followed."""
+        """The error of the wall clock, and the largest part of it that may be followed."""
         self.greatest_ms = NOW_MS
-        """The latest time by which anything has grown old."""
+        """The latest time that expiry was decided by."""
         self.ttl_s = 604_800
         self.expired_ms = 0
-        """Earlier messages have expired once; a clock that was set back may show them again."""
+        """Earlier messages have expired before; a clock that is set back may show them again."""
         self.compacted, self.plain = (
             self.make(self.loop, self.clock, self.limits) for _ in range(2)
         )
         self.open: dict[int, list[RollbackRange]] = {}
         self.written: dict[int, set[bytes]] = {}
-        """Ids of what was published under pointers."""
+        """Ids of the messages published under each pointer."""
         self.seen: set[bytes] = set()
-        """Ids of what belongs to no transaction, or to one that is committed."""
+        """Ids of messages of no transaction, or of a committed one."""
         self.both(lambda twin: twin.services.messaging.create_topic(TOPIC, PROPERTIES))
 
     def both(self, ask: Callable[[Twin], Any]) -> Any:
-        """Ask both the same; both must give, or refuse, the same."""
+        """Send both the same request; both must give the same answer or refusal."""
         answers = []
         for twin in (self.compacted, self.plain):
             try:
@@ -98,9 +98,9 @@ class Compacting(RuleBasedStateMachine):
 
     @property
     def expiry_ms(self) -> int:
-        """The time by which things grow old: what nobody doubts of the wall.
+        """The time by which messages expire: the part of the wall's time that is not in doubt.
 
-        A step of which but a minute is left, as it was set back in the meantime, is followed.
+        If the wall was set back until only a minute of a step remains, that minute is followed.
         """
         times = [twin.services.engine.clock.expiry_ms() for twin in (self.compacted, self.plain)]
         assert times[0] == times[1] <= NOW_MS + self.clock.steady_ms() + self.followed_ms
@@ -118,11 +118,11 @@ class Compacting(RuleBasedStateMachine):
             self.followed_ms += MINUTE_MS
         for twin in (self.compacted, self.plain):
             twin.services.engine.clock.now_ms()
-            twin.put_mark()  # or after a crash one may continue from before, and not the other
+            twin.put_mark()  # otherwise only one might go back after a crash
 
     @rule(by_s=st.sampled_from([61, 300, 93_600, 34_560_000]), sign=st.sampled_from([1, -1]))
     def the_clock_steps(self, by_s: int, sign: int) -> None:
-        """Nobody believes that: no tombstone has grown old by it, nor anything else."""
+        """Step the wall, which is not believed: nothing expires by it, not even a tombstone."""
         self.clock.step(sign * by_s * 1_000)
         self.stepped_ms += sign * by_s * 1_000
         self.expires()
@@ -206,11 +206,11 @@ class Compacting(RuleBasedStateMachine):
         return twin.await_(read())
 
     def is_old(self, message: Message) -> bool:
-        """Whether a message was old at some time."""
+        """Whether a message has been old at some time."""
         return message.publish_timestamp < self.greatest_ms - self.tombstone_s * 1_000
 
     def may_be_gone(self, message: Message) -> bool:
-        """Whether a message that all readers see may be gone, though none supersedes it."""
+        """Whether a message that all readers see may be gone although no other supersedes it."""
         has_expired = message.publish_timestamp < self.expired_ms
         return has_expired or (message.is_tombstone and self.is_old(message))
 
@@ -246,7 +246,7 @@ class Compacting(RuleBasedStateMachine):
     def all_is_compacted(self) -> None:
         self.compacted.leave_pass()
         self.compacted.clean()
-        self.compacted.clean()  # the first may have inverted what was invalid
+        self.compacted.clean()  # the first pass may only have inverted invalid entries
         found = self.read(self.compacted, isolation_of(committed=True))
         keys = [message.key for message in found]
         assert len(keys) == len(set(keys))

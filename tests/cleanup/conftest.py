@@ -9,7 +9,7 @@ from tms.transactions import service
 
 @pytest.fixture(scope="module")
 def timeouts_by_hand() -> Iterator[None]:
-    """Make no transaction time out by itself."""
+    """Keep transactions from timing out by themselves."""
     tick_s = service._TICK_S
     service._TICK_S = 1_000_000.0
     yield

@@ -1,4 +1,4 @@
-"""Rows of any age and generation, and which of them cleanup's policy keeps."""
+"""Rows of any age and generation, and the ones that cleanup's policy keeps."""
 
 from hypothesis import strategies as st
 
@@ -80,7 +80,7 @@ def kept_messages(topics: dict[str, int], messages: Rows) -> set[bytes]:
 
 
 def kept_payloads(topics: dict[str, int], payloads: Rows) -> set[bytes]:
-    """The keys that the policy keeps, and the greatest of a pointer that may be written under."""
+    """The keys that the policy keeps, and the greatest key of each pointer still in use."""
     greatest: dict[bytes, bytes] = {}
     kept = set()
     for key in sorted(payloads):

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class NoServices:
-    """Forgets topics in `store`, where there is one."""
+    """Forgets topics in `store`, if there is one."""
 
     def __init__(self, store: Store | None = None) -> None:
         self._store = store

@@ -1,6 +1,6 @@
 """Topics that change while a pass is under way.
 
-What has expired once stays expired, what has not is kept, and what is invalid is never shown.
+Messages that have expired stay expired, others are kept, and invalid ones are never shown.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def shown(twin: Twin, topic_id: TopicId, *, committed: bool = False) -> list[byt
 
 
 def begun_pass(twin: Twin) -> Iterator[Step]:
-    """Begin a pass, which has read what topics there are and is at the first of them."""
+    """Begin a pass that has read the list of topics and has reached the first one."""
     for number in range(3):
         publish(twin, FIRST, b"%d" % number)
     twin.clock.advance(5_000)

@@ -1,9 +1,10 @@
-"""Whatever happens in whatever order, readers of a server that is cleaned up see what those of its
-twin see that is not: without a transaction, committed, and in each transaction in progress.
+"""Readers of a server with cleanup see the same as readers of its twin without.
 
-A pass is done in parts, and anything may happen between them: topics are created, deleted, created
-again and given another TTL. Time only goes forward here: a clock that is set back brings back what
-had expired and was not deleted yet.
+That holds whatever happens in whatever order, for readers without a transaction, for committed
+readers, and in each transaction in progress. A pass is done in parts, and anything may happen
+between them: topics are created, deleted, created again and given another TTL. Time only goes
+forward here: setting a clock back would bring back messages that had expired but were not deleted
+yet.
 """
 
 import shutil

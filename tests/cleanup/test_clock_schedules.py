@@ -1,7 +1,7 @@
-"""A day of machines that sleep, are paused or started again each hour, with a store on them.
+"""A day in the life of a store, on machines that sleep, pause or restart each hour.
 
-Messages live for five hours of true time. None goes sooner, and none later, unless the machine
-cannot know how late it is.
+Messages live for five hours of true time. None expires sooner or later, unless the machine cannot
+know the time.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ class Machine:
     def runs(self, ms: int) -> None:
         self.clock.advance(ms)
         self.true_ms += ms
-        self.twin.services.engine.clock.now_ms()  # as the mark's timer looks at it
+        self.twin.services.engine.clock.now_ms()  # the mark's timer reads the clock like this
 
     def suspends(self, ms: int) -> None:
         self.clock.advance(ms)
         self.true_ms += ms
 
     def is_paused(self, ms: int) -> None:
-        """No time passes for the machine, and then its wall is set right."""
+        """Pause the machine, for which no time passes; then its wall is set right."""
         self.clock.step(ms)
         self.true_ms += ms
 
     def starts_again(self, ms: int, wall_ms: int | None, *, boots: bool = True) -> None:
-        """Start after `ms` switched off; its wall clock went on, by a battery, or is `wall_ms`."""
+        """Start after `ms` without power; the wall has a battery, or starts at `wall_ms`."""
         self.twin.put_mark()
         self.twin.crash()
         self.suspends(ms)
@@ -56,7 +56,7 @@ class Machine:
             self.clock.step(wall_ms - self.clock.now_ms())
         self.twin.open()
         self.runs(30_000)
-        self.clock.step(self.true_ms - self.clock.now_ms())  # by NTP, where it was not right
+        self.clock.step(self.true_ms - self.clock.now_ms())  # NTP corrects a wrong wall
         self.twin.services.engine.clock.now_ms()
 
 
@@ -101,7 +101,8 @@ Schedule = Callable[[Machine], None]
         (container, 0, 0),
         (board_that_has_the_time_of_its_stop, 0, 0),
         (board_without_a_battery, 0, 2),
-        # Each pause is in doubt for an hour, so it is 30 minutes behind after a night of them.
+        # Each pause is in doubt for an hour, so the clock is 30 minutes behind after a night of
+        # pauses.
         (virtual_machine, HOURS * 2 * MINUTE, None),
     ],
 )

@@ -1,4 +1,4 @@
-"""Topics are compacted when it is worth it, and the cache follows."""
+"""Topics are compacted when that is worthwhile, and the cache is updated."""
 
 import asyncio
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def payloads(twin: Twin, view: View = ALL) -> list[bytes]:
 
 
 def passed(twin: Twin, *, is_on_demand: bool = False) -> dict[str, int]:
-    """Do a pass; return how many rows it dropped for which reason."""
+    """Do a pass; return how many rows it dropped, by reason."""
     counts: dict[str, int] = {}
     for step in twin.cleaner.steps(is_on_demand=is_on_demand):
         if step.dropped:

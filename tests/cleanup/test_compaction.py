@@ -1,4 +1,4 @@
-"""The rules of compaction by themselves: which messages of a compact topic are deleted."""
+"""The rules of compaction alone: which messages of a compact topic are deleted."""
 
 import pytest
 from hypothesis import given
@@ -49,7 +49,7 @@ def row(number: int, key: bytes | None, payload: bytes | None = b"v", pointer: i
 def swept(
     rows: list[Row], *, old: int = 0, keys_max: int = 100, listed: InvalidList | None = LISTED
 ) -> list[int]:
-    """Return the numbers of the rows that are left; what is before `old` is old."""
+    """Return the numbers of the remaining rows; rows before `old` are old."""
     fates = Fates(listed, Limits(), NOW_MS)
     left = dict(rows)
     greatest = max(left)
@@ -163,7 +163,7 @@ def test_keys_are_read_from_rows(
 
 @given(damaged=st.binary(max_size=8), tail=st.binary(max_size=300))
 def test_damage_is_never_taken_for_a_key(damaged: bytes, tail: bytes) -> None:
-    """The short way reads no other key than the general one does."""
+    """The fast path reads the same key as the general one."""
     value = FRAMED_START + damaged + tail
     try:
         key, has_payload = read_key(value, 1)

@@ -1,9 +1,9 @@
-"""Whatever happens in whatever order, readers of a server that compacts find of each key what those
-of its twin find that does not: committed, and in each transaction in progress.
+"""Readers of a server with compaction find the same for each key as readers of its twin without.
 
-A run is done in parts, and anything may happen between them: messages, transactions of all ends,
-tombstones, clocks that are set back, crashes, another ttl. Two keys at most are remembered at a
-time, so that a run needs several sweeps.
+That holds whatever happens in whatever order, for committed readers and in each transaction in
+progress. A run is done in parts, and anything may happen between them: messages, transactions with
+all outcomes, tombstones, clocks that are set back, crashes, another ttl. At most two keys are
+remembered at a time, so that a run needs several sweeps.
 """
 
 import shutil
@@ -46,7 +46,7 @@ TestCompactingOnLevelDB.settings = settings(max_examples=scaled(15), stateful_st
 def test_what_a_run_met_before_it_was_inverted_goes_later() -> None:
     model = FewKeys()
     try:
-        model.compact(is_on_demand=True, steps=1)  # knows no invalid one yet
+        model.compact(is_on_demand=True, steps=1)  # this step sees no invalid transaction yet
         model.start()
         model.publish_in_one(pick=0, writes=[(b"a", None), (b"a", None)])
         model.time_passes(by_ms=61_000)

@@ -1,4 +1,4 @@
-"""`tms debug` on a folder that no server has. On a server: `test_debug_server.py`."""
+"""`tms debug` on a folder that no server has open. On a server: `test_debug_server.py`."""
 
 import asyncio
 import json
@@ -113,7 +113,7 @@ def test_a_message_explained(store: str, filled: tuple[list[str], int]) -> None:
 
 
 async def _leave_open(store: str) -> tuple[list[str], list[int]]:
-    """Leave two transactions open, publish behind them; return the ids of messages, and theirs."""
+    """Leave two transactions open, publish after them; return the ids of messages and of both."""
     clock = ManualClock(NOW_MS)
     services = await open_services(store, clock=clock)
     messaging, transactions = services.messaging, services.transactions
@@ -144,7 +144,7 @@ async def _leave_open(store: str) -> tuple[list[str], list[int]]:
 
 
 def _explained(store: str, message_id: str) -> tuple[list[str], str | None]:
-    """Return what is said of a message after 45 s, and the transaction that readers stop at."""
+    """Return the explanation of a message after 45 s, and the transaction that blocks readers."""
     leveldb = LevelDBStore(Path(store.partition(":")[2]))
     looking = Partwise(leveldb, Limits(), ManualClock(NOW_MS + 45_005))
     try:

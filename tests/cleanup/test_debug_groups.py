@@ -1,4 +1,4 @@
-"""`tms debug` shows the rows of groups, and finds what is missing of them."""
+"""`tms debug` shows the rows of groups, and detects missing ones."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`tms debug` on a server while it works, and the same over REST."""
+"""`tms debug` on a running server, and the same over REST."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Many deleted topics are cleaned up together, with the calls that one takes."""
+"""Many deleted topics are cleaned up together, with as many calls as one topic."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -25,7 +25,7 @@ from tms.core.values.topic import TopicId, TopicMetadata
 NOW_MS = 1_800_000_000_000
 MINUTE_MS = 60_000
 LIMITS = Limits(cleanup_slice_rows=100_000, cleanup_slice_ms=60_000)
-"""So that steps are not cut by the time that they take."""
+"""Large enough that steps do not end early because of their duration."""
 
 
 class CountingStore(MemoryStore):
@@ -54,7 +54,7 @@ class CountingStore(MemoryStore):
 
 
 class CountingServices(NoServices):
-    """Counts calls about deleted topics; has `held` of them stay."""
+    """Counts calls about deleted topics; keeps `held` of the topics."""
 
     def __init__(self, store: StoreProtocol) -> None:
         super().__init__(store)
@@ -70,7 +70,7 @@ class CountingServices(NoServices):
 
 
 class World:
-    """A store of deleted topics, with all that topics have, and a cleaner of it."""
+    """A store of deleted topics with rows in all tables, and its cleaner."""
 
     def __init__(self, count: int) -> None:
         self.store, self.clock = CountingStore(), ManualClock(NOW_MS)
@@ -82,7 +82,7 @@ class World:
             self.put(topic_id, -1)
 
     def put(self, topic_id: TopicId, generation: int, old: int | None = None) -> None:
-        """Put a topic with rows of its generation, and of the one before."""
+        """Put a topic with rows of its generation and of the one before."""
         before = None if old is None else TopicMetadata(topic_id, old, 60, {})
         new = TopicMetadata(topic_id, generation, 60, {})
         assert StoreMetadataTable(self.store).replace(before, new)
@@ -94,7 +94,7 @@ class World:
         self.store.write(batch)
 
     def clean(self) -> Counter[str]:
-        """Make a pass; return how many calls of each kind it made."""
+        """Do a pass; return how many calls of each kind it made."""
         self.store.calls.clear()
         self.services.calls.clear()
         for _ in self.cleaner.steps():
@@ -113,7 +113,7 @@ class World:
 
 @pytest.mark.parametrize("grace_s", [0, LIMITS.cleanup_grace_s])
 def test_a_pass_makes_as_few_calls_for_many_as_for_one(grace_s: int) -> None:
-    """Each took about ten of the store, and two of the event loop, each time that it was met."""
+    """A topic once took ten store calls and two event loop calls each time that a pass met it."""
     found, remembered = [], []
     for count in (1, 99):
         world = World(count)
@@ -136,7 +136,7 @@ def test_a_pass_makes_as_few_calls_for_many_as_for_one(grace_s: int) -> None:
 
 
 def test_what_lives_between_deleted_topics_stays() -> None:
-    """Topics that were created again before a pass, and during it, with messages or without."""
+    """Topics created again before or during a pass stay, with or without messages."""
     world = World(7)
     before, during, without = world.ids[1], world.ids[3], world.ids[5]
     world.put(before, 2, -1)
@@ -175,7 +175,7 @@ def test_damage_keeps_one_topic_alone(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_one_that_may_not_be_forgotten_is_asked_for_again() -> None:
-    """A transaction that published to it is in progress."""
+    """This happens while a transaction that published to the topic is in progress."""
     world = World(3)
     held = world.ids[1]
     world.services.held = {held}
@@ -195,7 +195,7 @@ def test_one_that_may_not_be_forgotten_is_asked_for_again() -> None:
 
 
 def test_one_that_is_deleted_again_after_a_pass_broke_off_waits_again() -> None:
-    """Its row is equal to the one that the pass deleted, and whose wait was over."""
+    """Its row equals the one that the pass deleted, whose wait was over."""
     world = World(1)
     [topic_id] = world.ids
     world.clean()

@@ -1,4 +1,4 @@
-"""A pass leaves exactly the rows that the policy keeps, and the rows that keep keys ascending."""
+"""A pass leaves exactly the rows that the policy keeps, and those that keep ids ascending."""
 
 import struct
 import tracemalloc

@@ -42,7 +42,7 @@ def twin() -> Iterator[Twin]:
 
 
 def test_truncating_before_the_bound_would_show_the_dead(twin: Twin) -> None:
-    """The reasons for the order of inversion, bound and truncation."""
+    """This is why inversion, bound and truncation happen in this order."""
     pointer = invalid(twin, b"dead")
     assert committed(twin) == []
     twin.truncate([pointer])
@@ -53,7 +53,7 @@ def test_truncating_before_the_bound_would_show_the_dead(twin: Twin) -> None:
 def test_what_a_flush_wrote_that_came_to_light_late_is_not_passed_over(
     twin: Twin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store was opened again within the pass: the batch of the bound is refused."""
+    """The store is reopened during the pass, so the batch of the bound is refused."""
     pointer = invalid(twin, b"dead")
     write = twin.store.write
 
@@ -89,7 +89,7 @@ def test_a_clock_set_elsewhere_hides_nothing_from_the_process_that_wrote_it(
 
 
 def test_an_abort_after_a_restart_shows_nothing_of_an_invalid_transaction(twin: Twin) -> None:
-    """Its earlier publications are no longer known, so it stays invalid."""
+    """The transaction's earlier publications are no longer known, so it stays invalid."""
     pointer = invalid(twin, b"dead")
     twin.reopen(crashes=False)
     twin.await_(twin.transactions.abort(pointer))

@@ -1,7 +1,7 @@
 """The memory of an invalid transaction once cleanup has inverted its entries.
 
-It stays on the invalid list for a day. So a program whose transactions time out, ten per second,
-has a million of them there.
+The transaction stays on the invalid list for a day, so a program with ten timeouts per second has a
+million entries there.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tms.transactions.snapshot_codec import encode_snapshot
 AT_ONCE = 1_000
 BYTES_MAX = 16
 SLACK_BYTES = 128 * 1024
-"""Bytes for what grows by leaps: the queues and dictionaries of a thousand calls at once."""
+"""Room for structures that grow in jumps: queues and dictionaries of a thousand calls at once."""
 SMALL = replace(LIMITS, cache_bytes_max=100_000, cleanup_slice_rows=1_000)
 
 
@@ -39,7 +39,7 @@ def twin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
 
 
 async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
-    """Make transactions publish, each by itself, and end by their timeout."""
+    """Let transactions publish, one at a time, and time out."""
     transactions, messaging = twin.transactions, twin.services.messaging
 
     async def publish() -> None:
@@ -52,7 +52,7 @@ async def time_out(twin: Twin, topic_id: TopicId, count: int) -> None:
 
 
 def rounds(twin: Twin, count: int) -> None:
-    """Time out a thousand transactions in a topic, delete it, and clean up, this many times."""
+    """Time out a thousand transactions in a topic, delete it and clean up, repeatedly."""
     messaging = twin.services.messaging
     for number in range(count):
         topic_id = TopicId("ns", f"t{number % 10}")
@@ -103,7 +103,7 @@ def test_one_on_the_list_takes_sixteen_bytes() -> None:
                 living.expire()
                 living.edits.clear()
                 living.state.latest_snapshot()
-        encode_snapshot(living.state, living.now_ms)  # as it is done now and then
+        encode_snapshot(living.state, living.now_ms)  # as happens now and then
         bytes_more = traced() - before
     finally:
         tracemalloc.stop()

@@ -1,8 +1,8 @@
-"""Cleanup beside everything else, in its own thread, with real time: nothing readable is lost.
+"""Cleanup in its own thread, with real time and other work: nothing readable is lost.
 
-Producers publish, commit, invalidate and abandon transactions, delete topics and create them again,
-and the store is closed and opened, while passes follow each other without a pause. It takes twenty
-seconds times the scale.
+Producers publish, commit, invalidate and abandon transactions, and delete topics and create them
+again. The store is closed and opened, and passes follow each other without a pause. The test takes
+twenty seconds times the scale.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ SECONDS = float(scaled(20, least=4))
 EPISODE_S = 4.0
 TTL_S = 2
 MARGIN_S = 0.5
-"""Around the end of its time to live, a message may be there or not."""
+"""This close to the end of its time to live, a message may be there or not."""
 TOPICS = [TopicId("ns", f"t{number}") for number in range(4)]
 LIMITS = Limits(
     cleanup_period_s=0.02,
@@ -53,7 +53,7 @@ BYTES = 300
 
 @dataclass
 class Ledger:
-    """The acknowledged messages of one generation of a topic: its begin and end, by payload."""
+    """The acknowledged messages of a topic's generation: when each was sent and acknowledged."""
 
     plain: dict[bytes, tuple[float, float]] = field(default_factory=dict)
     committed: dict[bytes, tuple[float, float]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Run:
         acts = [self.publish] * 400 + [self.transact] * 300 + [self.check] * 50 + [self.recreate]
         while time.monotonic() < until:
             topic_id = self.chance.choice(TOPICS)
-            # The fate of messages that are published while their topic is deleted is open.
+            # A message published while its topic is deleted may survive or not, so use a lock.
             async with self.locks[topic_id]:
                 await self.chance.choice(acts)(services, topic_id)
 
@@ -183,9 +183,9 @@ async def problems(inspection: PartwiseInspection) -> list[str]:
 
 
 async def wait_until_empty(store: str) -> None:
-    """Let cleanup alone work, until nothing but the last row of each topic is left.
+    """Run cleanup alone until only the last row of each topic remains.
 
-    Those stay, because ids continue behind them.
+    These rows stay, because ids continue after them.
     """
     services = await open_services(store, LIMITS, settings=SETTINGS)
     inspection = services.inspection

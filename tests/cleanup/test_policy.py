@@ -82,7 +82,7 @@ def test_what_was_inverted_goes_with_ttl_or_the_topic() -> None:
 
 
 def test_a_topic_that_is_not_known() -> None:
-    """CDAP's coprocessors keep all rows of a topic that their cache does not have."""
+    """CDAP's coprocessors keep all rows of a topic that is not in their cache."""
     assert entry(None, age_ms=10 * TTL_MS, pointer=POINTER) is KEEP
     assert stored(None, age_ms=10 * TTL_MS) is KEEP
 

@@ -1,4 +1,4 @@
-"""Rows of ranges are read in one step and deleted in the next, and none but they."""
+"""Rows of ranges are read in one step and deleted in the next, and no others are."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +54,7 @@ def test_each_step_reads_or_deletes(keys: set[bytes], rows_max: int) -> None:
 def test_all_rows_of_ranges_go_but_the_greatest_of_each_topic(
     keys: set[bytes], cuts: list[int], rows_max: int, ms_max: int, *, keeps_greatest: bool
 ) -> None:
-    """However they are cut into steps, and whatever is between them."""
+    """This holds however they are divided into steps, and whatever is between them."""
     store = stored(keys)
     marks = [b"%02d" % cut for cut in cuts]
     thirds = zip(marks[::3], marks[1::3], marks[2::3], strict=False)

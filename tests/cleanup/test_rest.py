@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(params=[True, False])
 async def rest(anyio_backend: str, request: pytest.FixtureRequest) -> AsyncIterator[Rest]:
-    """An application with transactions of its own, and one without."""
+    """An application with its own transactions, and one without."""
     async with live(own=request.param) as opened_rest:
         yield opened_rest
 

@@ -1,4 +1,4 @@
-"""A topic keeps about as much as it asks for, and never less."""
+"""A topic keeps about as much as requested, and never less."""
 
 import asyncio
 from collections.abc import Iterator
@@ -132,7 +132,7 @@ def test_stored_messages_count_and_go_by_when_they_were_stored(twin: Twin) -> No
     publish(twin, pointer=tx)
     twin.await_(twin.transactions.commit(tx))
     passed(twin)
-    # Before these were stored, nothing was published that could go.
+    # Only messages published before these were stored could be deleted, and there are none.
     assert payloads(twin, committed=True) == [b"0", b"1", b"a", b"b", b"c", b"d"]
     for number in range(2, 5):
         publish(twin, b"%d" % number)

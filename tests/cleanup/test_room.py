@@ -1,4 +1,4 @@
-"""Room comes back: over rounds of publishing and expiry the folder does not grow."""
+"""Disk space is freed: over rounds of publishing and expiry the folder does not grow."""
 
 import random
 from pathlib import Path
@@ -56,5 +56,5 @@ def test_sizes_stay_level(tmp_path: Path, *, deletes: bool) -> None:
         sizes.append(bytes_in(tmp_path))
     store.close()
 
-    # LevelDB's own log of what it does grows a little with each round.
+    # LevelDB's own info log grows a little with each round.
     assert max(sizes) < ROWS * PAYLOAD_BYTES / 10

@@ -1,4 +1,4 @@
-"""The thread: on demand and on a period, stopped quickly, never killed by what fails."""
+"""The cleanup thread: runs on demand and periodically, stops quickly, and survives errors."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ from tms.settings import Settings
 
 LONG_S = WAIT_S_MAX
 _STEPS = 3
-"""The steps of a pass under a clock that the test sets."""
+"""The number of steps of a pass with a simulated clock."""
 TOPIC = TopicId("ns", "t")
 
 
@@ -133,7 +133,7 @@ def test_it_pauses_where_half_a_slice_is_used_up_and_others_have_to_do(
     monkeypatch.setattr("cleanup.runner.perf_counter", lambda: passed_s)
 
     class TimedSteps(Scripted):
-        """Steps that take as long as they are said to."""
+        """Steps that take given durations."""
 
         def steps(self, *, is_on_demand: bool = False) -> Iterator[Step]:
             nonlocal passed_s
@@ -211,7 +211,7 @@ def test_a_server_cleans_up_beside_its_readers_and_writers(tmp_path: Path, store
 
 
 def test_without_inversion_the_invalid_list_stays() -> None:
-    """It is off by a setting."""
+    """Inversion is disabled by a setting."""
 
     async def run() -> None:
         services = await open_services("memory:", settings=Settings(cleanup_invalid=False))
@@ -232,7 +232,7 @@ def test_without_inversion_the_invalid_list_stays() -> None:
 def test_the_thread_ends_where_its_service_is_stopping(
     cleaner: Scripted, runner: Runner, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One whose loop was closed once warned at each pass for as long as the process lived."""
+    """A thread whose event loop was closed used to warn at each pass until the process ended."""
     cleaner.error = Stopping()
     runner.run_pass(LONG_S)
     runner._thread.join(LONG_S)

@@ -26,7 +26,7 @@ NOW_MS = 1_000
 
 
 def problems(verification: Verification) -> list[str]:
-    """Return all that is wrong with a store."""
+    """Return all problems of a store."""
     found = verification.prepared()
     for table in CHECKED_BY_ROW:
         found += verification.of_rows(table, verification.rows(table), is_cleaned=False)
@@ -40,7 +40,7 @@ def world() -> World:
 
 @pytest.fixture
 def second(world: World) -> SealedStore:
-    """A leader to whom a row came late."""
+    """A leader for whom a row arrived late."""
     second = world.leader(2)
     publish(second, 110)
     world.late(30)

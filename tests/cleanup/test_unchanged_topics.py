@@ -1,4 +1,4 @@
-"""A pass of cleanup reads no row of a topic if none was changed since the last one."""
+"""A pass reads no metadata rows of topics if none has changed since the last pass."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ class CountingStore(CountsScans, MemoryStore):
 
 
 class PausedStore(CountsScans, LevelDBStore):
-    """Does something in the middle of a write, once."""
+    """Calls a function once in the middle of a write."""
 
     meanwhile: Callable[[], object] | None = None
 
@@ -77,7 +77,7 @@ def test_rows_are_read_again_when_one_changed_or_waits_no_more() -> None:
 
 
 def test_a_row_that_changes_while_a_pass_reads_it_is_read_again(tmp_path: Path) -> None:
-    """Otherwise a pass would continue by the old ttl, and delete what a longer one keeps."""
+    """Otherwise a pass would use the old ttl, and delete messages that a longer one keeps."""
     store, clock = PausedStore(tmp_path), ManualClock(NOW_MS)
     metadata, live = StoreMetadataTable(store), TopicId("ns", "live")
     metadata.replace(None, TopicMetadata(live, 1, 60, {}))
@@ -96,7 +96,7 @@ def test_a_row_that_changes_while_a_pass_reads_it_is_read_again(tmp_path: Path) 
 
 
 def test_topics_are_counted_when_the_first_pass_meets_them() -> None:
-    """A pass may take minutes, in which memory would grow unseen."""
+    """A pass may take minutes, during which memory would grow unnoticed."""
     store, clock = MemoryStore(), ManualClock(NOW_MS)
     metadata = StoreMetadataTable(store)
     for number in range(_ROWS + 3):

@@ -1,6 +1,6 @@
-"""Two servers that are asked the same under one clock: one is cleaned up, the other never is.
+"""Two servers with the same requests and clock: one is cleaned up, the other never is.
 
-Cleanup is made by hand, step by step, in the thread of the event loop, and so are timeouts.
+The test itself runs cleanup, step by step in the thread of the event loop, and timeouts.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ LIMITS = Limits(
     transaction_long_timeout_s=50,
     cleanup_grace_s=50,
     cleanup_slice_rows=3,
-    clock_hold_s=1_000_000,  # how steps are believed is for other tests
+    clock_hold_s=1_000_000,  # other tests check how clock steps are believed
 )
 
 
 class ReopenedStore(MemoryStore):
-    """One that is there again after it was closed, as a folder is."""
+    """A store that can be opened again after it was closed, like a folder."""
 
     def close(self) -> None:
         pass
 
 
 class Twin:
-    """One of both, in a loop that runs only while it is asked."""
+    """One of the two servers; its event loop runs only during requests."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, clock: ManualClock, limits: Limits = LIMITS
@@ -59,7 +59,7 @@ class Twin:
         self.clock = clock
         self.limits = limits
         self.is_on_demand = False
-        """Whether passes are made because somebody waits for them."""
+        """Whether passes are run because somebody waits for them."""
         self.store = self.open_store()
         self.open()
 
@@ -117,22 +117,22 @@ class Twin:
         self.open()
 
     def clean(self, steps: int = 1_000_000) -> int:
-        """Do a pass, or as many steps of it; return how many rows it dropped and inverted."""
+        """Do a pass, or some steps of it; return how many rows it dropped and inverted."""
         taken = zip(range(steps), self.cleaner.steps(is_on_demand=True), strict=False)
         return sum(step.dropped + step.inverted for _, step in taken)
 
     def go_on_cleaning(self, steps: int) -> None:
-        """Do this number of steps of the running pass, or of a new one."""
+        """Do this many steps of the current pass, or of a new one."""
         self.passing = self.passing or self.passed()
         if sum(1 for _ in islice(self.passing, steps)) < steps:
             self.passing = None
 
     def passed(self) -> Generator[Step, None, None]:
-        """Do a pass, giving each step when it is done."""
+        """Do a pass, yielding each step when it is done."""
         yield from self.cleaner.steps(is_on_demand=self.is_on_demand)
 
     def put_mark(self) -> None:
-        """Put the mark now, instead of some time within a minute."""
+        """Put the mark now instead of some time within a minute."""
         mark = self.services.engine.mark
         assert mark is not None
         batch = self.store.batch()
@@ -140,7 +140,7 @@ class Twin:
         self.store.write(batch)
 
     def leave_pass(self) -> None:
-        """Do no more of the pass that is under way."""
+        """Abandon the pass in progress."""
         if self.passing is not None:
             self.passing.close()
             self.passing = None
@@ -155,7 +155,7 @@ class Twin:
     async def rolled_back(self, topic_id: TopicId, published: RollbackRange) -> None:
         await self.services.messaging.rollback(topic_id, published)
 
-    # The calls of cleanup (`cleanup.loop_calls.ServiceCalls`, `TopicCalls`).
+    # Methods that cleanup calls (`cleanup.loop_calls.ServiceCalls`, `TopicCalls`).
 
     def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         return self.await_(self.services.messaging.cleaned.written(topic))

@@ -25,7 +25,7 @@ PICK = st.integers(0, 1_000)
 FORGOTTEN = ("transaction_unknown", "transaction_expired")
 
 
-"""An invalid transaction that was removed from the list is unknown, or counts as old."""
+"""An invalid transaction that was removed from the list is unknown, or reported as expired."""
 
 
 class Twins(RuleBasedStateMachine):
@@ -43,7 +43,7 @@ class Twins(RuleBasedStateMachine):
             self.create(topic_id, 604_800)
 
     def both(self, ask: Callable[[Twin], Any]) -> Any:
-        """Ask both the same; both must give, or refuse, the same."""
+        """Send both the same request; both must give the same answer or refusal."""
         answers = []
         for twin in (self.cleaned, self.plain):
             try:
@@ -148,14 +148,14 @@ class Twins(RuleBasedStateMachine):
         steps=st.sampled_from([1, 4, 1_000_000]),
     )
     def clean_by_a_wrong_clock(self, by_s: int, sign: int, steps: int) -> None:
-        """For a moment: what it deletes then, nobody is given any more anyway."""
+        """Clean up under a wrong clock: this deletes only messages that nobody gets any more."""
         self.clock.step(sign * by_s * 1_000)
         self.cleaned.go_on_cleaning(steps)
         self.clock.step(-sign * by_s * 1_000)
 
     @rule(by_s=st.sampled_from([61, 300, 93_600, 34_560_000]))
     def the_clock_steps_ahead(self, by_s: int) -> None:
-        """Under both; nobody believes that, and nothing has grown old by it."""
+        """Step both clocks ahead; neither server believes it, and nothing expires by it."""
         self.clock.step(by_s * 1_000)
         self.ahead_ms += by_s * 1_000
 

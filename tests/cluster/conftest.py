@@ -1,4 +1,4 @@
-"""Real metadata servers for the tests that need them; a world of servers, closed behind a test."""
+"""Real metadata servers for tests that need them; a world of servers that is closed at the end."""
 
 from collections.abc import AsyncIterator
 

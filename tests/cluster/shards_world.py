@@ -33,16 +33,16 @@ class Servers:
         self.rest_s = rest_s
         self.all: list[Server] = []
         self.turns: list[tuple[int, int]] = []
-        """Each shard that came to be led, and by whom."""
+        """The shards and servers in the order in which they began to lead."""
         self.faults: list[str] = []
         """Leaders beside others."""
         self.moves: Counter[MoveCause] = Counter()
         self.sick: dict[int, Exception] = {}
         """Shards that nobody can open."""
         self.hidden: set[int] = set()
-        """Servers that no other reaches at their addresses."""
+        """Servers that no other server reaches at their addresses."""
         self.cut: set[tuple[int, int]] = set()
-        """Servers that do not reach another one."""
+        """Pairs of servers of which the first does not reach the second."""
 
     async def start(self) -> "Server":
         session = self.host.open_session()
@@ -67,7 +67,7 @@ class Servers:
 
 
 class Server:
-    """One server. Takes note if it leads what another leads."""
+    """One server. Records a fault if it leads a shard that another leads."""
 
     def __init__(self, servers: Servers, number: int) -> None:
         self.servers = servers
@@ -130,7 +130,7 @@ class Server:
             del self.led[shard]
 
     async def die(self) -> None:
-        """Go as a killed process does: nothing is given back, the session stays for a while."""
+        """End like a killed process: no lease is given back, and the session stays for a while."""
         self.reaches = False
         tasks = [each._running for each in self.members._members]
         tasks += [self.members._presence.peers._watching]

@@ -1,7 +1,8 @@
-"""Servers that share shards, by a clock of their own: they join, die, fall silent and return.
+"""Servers that share shards, with a simulated clock: they join, die, fall silent and return.
 
-The members, their metadata store, and all that they wait for are real; only time is not. Two never
-lead one shard. In the end each shard is served, the work is even, and nothing moves any more.
+The members, their metadata store, and everything that they wait for are real; only time is not. Two
+servers never lead the same shard. In the end every shard is served, the shards are spread evenly,
+and none moves any more.
 """
 
 import asyncio
@@ -18,13 +19,13 @@ from tms.metadata.local import LocalSession
 SERVERS_MAX = 4
 REST_S = 2.0
 SETTLED_S = 5 * REST_S
-"""In which all is served and even: some leases, the delay, the rest, a move for each shard."""
+"""Enough time to serve all shards evenly: some leases, the delay, the rest, and all moves."""
 SICK = [StoreCorrupt(reason="a test"), StoreUnavailable(reason="a test")]
 NUMBER = st.integers(0, SERVERS_MAX - 1)
 
 
 class Sharing(RuleBasedStateMachine):
-    """Servers, and the turns in which they lead."""
+    """Servers, and the shards that they lead in turn."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,25 +61,25 @@ class Sharing(RuleBasedStateMachine):
     @precondition(lambda self: len(self.servers.all) > 1)
     @rule(number=NUMBER)
     def die(self, number: int) -> None:
-        """Make a server be gone; its session stays, and so do its leases, for a time."""
+        """Kill a server; its session and its leases stay for a time."""
         server = self.server(number)
         self.loop.run_until_complete(server.die())
         self.left.append(server.session)
 
     @rule(number=NUMBER)
     def fall_silent_or_return(self, number: int) -> None:
-        """Make a server not reach the store any more, or again."""
+        """Cut a server off from the store, or reconnect it."""
         server = self.server(number)
         server.reaches = not server.reaches
 
     @rule(number=NUMBER, fault=st.sampled_from([None, StoreUnavailable(reason="a"), OSError()]))
     def open_no_shard_or_again(self, number: int, fault: Exception | None) -> None:
-        """Make a server unable to open a shard, or able again."""
+        """Make one server unable to open a shard, or able again."""
         self.server(number).fault = fault
 
     @rule(shard=st.integers(0, SHARDS - 1), fault=st.sampled_from([*SICK, None]))
     def fall_sick_or_recover(self, shard: int, fault: Exception | None) -> None:
-        """Make no server able to open a shard, or all able again."""
+        """Make all servers unable to open a shard, or able again."""
         self.servers.sick.pop(shard, None)
         if fault is not None:
             self.servers.sick[shard] = fault
@@ -99,7 +100,7 @@ class Sharing(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """Make all be well again, for long enough."""
+        """Repair everything, and wait long enough."""
         for session in self.left:
             self.loop.run_until_complete(session.close())
         self.left.clear()

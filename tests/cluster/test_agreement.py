@@ -1,4 +1,4 @@
-"""Servers whose settings contradict each other do not take part together."""
+"""Servers with contradictory settings do not take part in one cluster."""
 
 import logging
 
@@ -24,7 +24,7 @@ class Cluster:
         self.host = MetadataHost(clock=clock_of_loop())
         self.present: list[Presence] = []
         self.gone: set[int] = set()
-        """Servers that have died, whose entries are still there."""
+        """Dead servers whose entries still exist."""
 
     async def enter(
         self, number: int, agreed: dict[str, str | int], address: str | None = None

@@ -1,4 +1,4 @@
-"""The balance of shards: each has a leader, evenly, and none moves without need."""
+"""The balance of shards: each has a leader, the work is even, and none moves without need."""
 
 from collections import Counter
 
@@ -64,7 +64,7 @@ def test_only_needed_moves(shards: int, live: set[int], holders: dict[int, int])
     assert all(counts[kept[n]] >= shards // len(live) for n in moved)
     assert all(counts[led[n]] <= -(-shards // len(live)) for n in moved)
     assert not {kept[n] for n in moved} & {led[n] for n in moved}
-    # As few as any even sharing needs: all above its greater share, and those above the lesser one.
+    # No more move than any even sharing needs: the shards above the larger or the smaller share.
     before = Counter(kept.values())
     small, greater = divmod(shards, len(live))
     over = sorted((max(0, before[each] - small) for each in live), reverse=True)

@@ -1,4 +1,4 @@
-"""The last server of a cluster frees the store, in whatever order and however close they stop."""
+"""The last server of a cluster to stop frees the store, whatever the order and timing."""
 
 import asyncio
 from itertools import permutations

@@ -12,7 +12,7 @@ from tms.core.services.cluster import Instance
 from tms.metadata.cache import JsonCodec
 
 OLD = b'{"id":1,"address":"http://1","version":"0.1.0","since_ms":1}'
-"""As versions register that know no store format."""
+"""The entry of a server of a version without store formats."""
 
 pytestmark = pytest.mark.anyio
 

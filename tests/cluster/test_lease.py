@@ -1,4 +1,4 @@
-"""How long a lease's holder may act by its clock, and how long the others wait by theirs."""
+"""How long a holder may act by its own clock, and how long the others wait by theirs."""
 
 from dataclasses import replace
 
@@ -123,7 +123,7 @@ def test_time_in_which_nobody_looked_says_nothing_of_the_leader() -> None:
     sighting = Sighting(clock)
     for clock.s in (0.0, 4.0, 8.0):
         sighting.see((1, 1), LEASE_S)
-    clock.s = 30.0  # the store was away, or this process was paused
+    clock.s = 30.0  # the store was unreachable, or this process was paused
     sighting.see((1, 1), LEASE_S)
     assert not sighting.has_expired(RECORD)
     for clock.s in (34.0, 38.0):
@@ -145,22 +145,22 @@ DAY_MS = 86_400_000
 @pytest.mark.parametrize(
     ("wall_ms", "how", "times_ms"),
     [
-        # The last renewal was seen as it came, 4 s ago: what differs is a step.
+        # The last renewal was seen as it arrived, 4 s ago: any other difference is a clock step.
         (30 * DAY_MS, "timed", (4_000, 4_000, 4_000)),
         (-30 * DAY_MS, "timed", (4_000, -30 * DAY_MS, -30 * DAY_MS)),
         (30_000, "timed", (30_000, 30_000, 30_000)),
-        # Nobody knows for how long there was no leader: this is as a start after a stop.
+        # Nobody knows for how long there was no leader, so this is like a start after a stop.
         (30 * DAY_MS, "not timed", (30 * DAY_MS, 30 * DAY_MS, 0)),
         (3_600_000, "not timed", (3_600_000, 3_600_000, 3_600_000)),
         (-30 * DAY_MS, "not timed", (0, -30 * DAY_MS, -30 * DAY_MS)),
-        # The leader was of a version that does not tell its time.
+        # The leader was of a version that does not publish its time.
         (30 * DAY_MS, "not told", (30 * DAY_MS, 30 * DAY_MS, 30 * DAY_MS)),
     ],
 )
 def test_the_time_continues_from_that_of_the_leader_before(
     wall_ms: int, how: str, times_ms: tuple[int, int, int]
 ) -> None:
-    """`times_ms` are trusted, of expiry and of deletion, since the leader renewed its lease."""
+    """`times_ms`: the trusted, expiry and deletion time, since the leader renewed its lease."""
     began_ms = 1_800_000_000_000
     hands = Hands()
     sighting = Sighting(hands)
@@ -190,7 +190,7 @@ def test_the_time_continues_from_that_of_the_leader_before(
 def test_who_sees_it_run_out_is_never_early(
     offset_s: float, rate: float, renewals: list[tuple[float, float, float]], late_s: float
 ) -> None:
-    """Renewals reach the store and the other server after some time each; his clock is his own."""
+    """Renewals reach the store and the other server, which has its own clock, with delays."""
     clock, other = Hands(), Hands(offset_s)
     lease = Lease(1, LEASE_S, clock, sent_s=0.0)
     sighting = Sighting(other)

@@ -1,6 +1,6 @@
-"""Several servers on one metadata store: one leads at a time, and another continues after it.
+"""Several servers on one metadata store: one leads at a time, and another one follows it.
 
-The sessions are of one host, so they can be lost at will; time is virtual.
+All sessions are on one host, so tests can drop them at will; time is virtual.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 NEAR_MS = 5_000
-"""Times of one moment are less apart, however busy the machine is."""
+"""Two readings at the same moment differ by less, however busy the machine is."""
 
 
 async def test_one_of_several_leads_and_the_others_know_it(world: World) -> None:
@@ -93,12 +93,12 @@ async def lease_record(world: World) -> LeaseRecord:
 async def test_who_takes_over_continues_from_the_time_of_the_leader(
     world: World, *, stops: bool
 ) -> None:
-    """The wall clock is ahead, like a step of a running server: it is in doubt, and reported."""
+    """A wall clock ahead is treated like a step of a running server: in doubt, and reported."""
     first = await world.server()
     await until(lambda: first.is_open)
     second = await world.server(ahead_ms=2 * HOUR_MS)
     await until(lambda: second.leader is not None)
-    await until(lambda: second.member._sighting._is_timed)  # a renewal was seen as it came
+    await until(lambda: second.member._sighting._is_timed)  # a renewal was seen as it arrived
     assert second.time.state().in_doubt_s is None, "nobody compares walls before he claims"
 
     if stops:
@@ -142,7 +142,7 @@ async def test_a_step_of_the_leader_is_not_handed_on(world: World) -> None:
 
 
 async def test_one_whose_token_is_behind_what_the_store_knows_claims_again(world: World) -> None:
-    """As where the metadata store is another one than before."""
+    """This happens if the metadata store was replaced."""
     first = await world.server(fence_s=0.1)
     await until(lambda: first.is_open)
     await first.stop()
@@ -248,7 +248,7 @@ async def test_a_store_that_was_away_for_longer_than_a_lease_costs_no_leader_its
     for server in (first, second):
         world.host.disconnect(server.session)
     await passes(away * LEASE_S)
-    # The follower is back first.
+    # The follower reconnects first.
     for server in (second, first):
         world.host.reconnect(server.session)
         await passes(LEASE_S / 5)
@@ -292,7 +292,7 @@ async def test_one_whose_session_was_lost_registers_again(world: World) -> None:
 
 
 async def test_one_whose_session_was_lost_leads_on_once_it_has_renewed(world: World) -> None:
-    """Time has passed, whatever its own clock says. A lost connection says nothing of that."""
+    """A lost session proves that time has passed; a lost connection does not."""
     server = await world.server()
     await until(lambda: server.is_open)
     world.host.disconnect(server.session)

@@ -1,8 +1,8 @@
-"""Servers whose connections are cut, sessions end, and that stop and start, at random.
+"""Servers stop and start, lose connections and sessions, at random.
 
-Some do not reach the store for a while. At every moment one at most holds the lease with its
-services open, and tokens only grow; at last the only one leads that reaches the store. A failure
-names the seed.
+Some do not reach the store for a while. At every moment at most one server holds the lease with its
+services open, and tokens only grow; in the end the only server that reaches the store leads. A
+failure names the seed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ def could_write(world: World) -> list[Server]:
 
 
 async def watch(world: World) -> None:
-    """Write with every server that can, all the time."""
+    """Keep writing with every server that can."""
     while True:
         assert len(could_write(world)) <= 1
         for server in list(world.open):

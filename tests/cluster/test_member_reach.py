@@ -1,4 +1,4 @@
-"""Servers of which some do not reach the store: who does takes the lead, and keeps it."""
+"""If some servers do not reach the store, one that does takes the lead and keeps it."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ async def test_a_leader_that_does_not_reach_the_store_makes_way_and_does_not_com
 ) -> None:
     leader, other = [await world.server() for _ in range(2)]
     await until(lambda: leader.is_open)
-    leader.may_close.clear()  # what it is at takes long to end
+    leader.may_close.clear()  # its work in progress takes long to end
     loop = asyncio.get_running_loop()
     began_s = loop.time()
 
@@ -63,7 +63,7 @@ async def test_a_leader_that_does_not_reach_the_store_makes_way_and_does_not_com
 async def test_if_nobody_reaches_the_store_its_leader_stays(world: World) -> None:
     leader = await world.server()
     await until(lambda: leader.is_open)
-    await passes(0.02)  # or else both would look at the store in the same moments
+    await passes(0.02)  # otherwise both would check the store at the same moments
     other = await world.server()
     for server in (leader, other):
         server.reaches = False
@@ -71,7 +71,7 @@ async def test_if_nobody_reaches_the_store_its_leader_stays(world: World) -> Non
     other.reaches = True  # a moment before the leader reaches it too
     await until(partial(reach_it, leader, {other.id}))
     assert leader.member._holding is not None
-    leader.member._holding.renew_now()  # it hears of that, and has not looked again
+    leader.member._holding.renew_now()  # it hears of that before it checks the store again
     await turns(20)
     leader.reaches = True
     await passes(2 * LEASE_S)
@@ -80,7 +80,7 @@ async def test_if_nobody_reaches_the_store_its_leader_stays(world: World) -> Non
     leader.write()
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # its look hangs in a thread
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # its check hangs in a thread
 async def test_a_look_that_hangs_is_one_that_is_not_answered(world: World) -> None:
     leader, other = [await world.server() for _ in range(2)]
     await until(lambda: leader.is_open)
@@ -109,6 +109,6 @@ async def test_each_reports_since_when_it_reaches_the_store(world: World) -> Non
 
 
 async def reach_it(asked: Server, ids: set[int]) -> bool:
-    """Whether these servers are the ones that report that they reach the store."""
+    """Whether exactly these servers report that they reach the store."""
     instances = (await asked.member.state()).instances
     return ids == {each.id for each in instances if each.reaches_store_since_ms is not None}

@@ -1,4 +1,4 @@
-"""Taking turns, and namespaces that several servers follow, on ZooKeeper and etcd."""
+"""Servers that take turns, and namespaces that several servers follow, on ZooKeeper and etcd."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 
 class Server:
-    """One member; `open` has those whose services are open."""
+    """One member; `open` lists the members whose services are open."""
 
     def __init__(self, store: MetadataStore, number: int, opened: list["Server"]) -> None:
         self.store = store
@@ -81,7 +81,7 @@ async def test_servers_take_turns_and_come_back_after_their_session_was_lost(
 
 
 async def are_registered(servers: list[Server]) -> bool:
-    """Whether all are registered; not while the first one's session is lost."""
+    """Whether all are registered, which they are not while the first one's session is lost."""
     try:
         return len((await servers[0].member.state()).instances) == len(servers)
     except Unavailable:

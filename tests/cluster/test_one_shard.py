@@ -1,6 +1,6 @@
 """A store with a single shard: servers take turns under the lease of the store, as before shards.
 
-Servers of earlier versions have a `Member` of that lease, and nothing else.
+Servers of earlier versions have nothing but a `Member` of that lease.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Servers claim leases, and give them up, by whether they reach the store."""
+"""Servers claim leases and give them up depending on whether they reach the store."""
 
 import math
 
@@ -14,7 +14,9 @@ LOOKS = st.lists(
     st.tuples(
         st.booleans(),  # whether it was answered
         st.sampled_from([0.01, EVERY_S]),  # how long it took
-        st.one_of(st.just(0.0), st.just(0.0), st.floats(0, 100)),  # for how long nobody ran then
+        st.one_of(
+            st.just(0.0), st.just(0.0), st.floats(0, 100)
+        ),  # how long the process was paused after that
         st.booleans(),  # whether another server then reports that it reaches the store
     ),
     max_size=30,
@@ -25,10 +27,9 @@ LOOKS = st.lists(
 def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
     reach, now_s = StoreReach(LEASE_S), 0.0
     failing: list[tuple[float, float]] = []
-    """The looks that have failed in a row, without a pause in between: when each was sent, and when
-    it ended."""
+    """When each check of the current row of failures was sent and ended; a pause clears the row."""
     told_s: float | None = None
-    """Since when another is known to reach the store."""
+    """Since when another server is known to reach the store."""
     answered_s = -math.inf
     for is_answered, took_s, paused_s, is_told in looks:
         sent_s, now_s = now_s, now_s + took_s + paused_s
@@ -49,7 +50,7 @@ def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
         elif told_s is None:
             told_s = now_s
         if gives_up:
-            # For the time of a lease no look was answered; the failures were reported one by one.
+            # No check was answered for the time of a lease; the failures were reported one by one.
             assert failing
             assert now_s - failing[0][0] >= LEASE_S
             assert told_s is not None
@@ -82,7 +83,7 @@ def test_who_never_reached_the_store_claims_nothing() -> None:
 
 
 def test_a_store_that_is_back_for_others_first_costs_no_leader_its_place() -> None:
-    """All lose it at once; the others' looks happen to be answered before the leader's next one."""
+    """All lose the store at once; the others' checks are answered before the leader's next one."""
     reach = StoreReach(LEASE_S)
     reach.answered(0.0, 0.1)
     for sent_s in range(3, 60, 3):
@@ -95,7 +96,7 @@ def test_a_store_that_is_back_for_others_first_costs_no_leader_its_place() -> No
 
 
 def test_a_look_that_was_sent_at_the_very_moment_says_nothing_of_what_was_heard() -> None:
-    """Both times are whole milliseconds, and a gateway that is gone refuses at once."""
+    """Both times are whole milliseconds, and a gateway that is down refuses at once."""
     reach = StoreReach(LEASE_S)
     for sent_s in range(0, 14, 2):
         reach.failed(sent_s, sent_s)

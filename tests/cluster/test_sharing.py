@@ -1,4 +1,4 @@
-"""Servers that share shards by a clock of their own, and what they do without their guards."""
+"""Servers that share shards with a simulated clock, and what goes wrong without their guards."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -141,7 +141,7 @@ CASES = [
 
 
 def tell(story: Story) -> None:
-    """Make a story happen on servers whose time is their own."""
+    """Run a story on servers with simulated time."""
     loop = VirtualLoop()
     servers = Servers(rest_s=600.0, clock=VirtualClock(loop))
     try:

@@ -1,4 +1,4 @@
-"""Servers whose session breaks while they start wait for the metadata store."""
+"""A server whose session breaks while it starts waits for the metadata store."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -20,7 +20,7 @@ def lease(token: int, *, is_serving: bool = False) -> LeaseRecord:
 
 
 class World:
-    """The suspicions of one server, and what it sees."""
+    """The suspicions of one server, and the leases that it observes."""
 
     def __init__(self) -> None:
         self.suspicions = Suspicions(S_MAX)
@@ -34,7 +34,7 @@ class World:
         return HER in self.suspicions
 
     def suspected_s(self, token: int) -> float:
-        """Return how long she is suspected once a lease of hers has run out."""
+        """Return for how long the server is suspected once its lease has expired."""
         self.expired[SHARD] = lease(token)
         began_s = self.now_s
         assert self.look()

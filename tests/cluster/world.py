@@ -29,7 +29,7 @@ def clock_of_loop() -> Clock:
 
 
 class WallOfItsOwn(Clock):
-    """Another clock whose wall is ahead."""
+    """A clock with another one's steady time, whose wall is ahead."""
 
     def __init__(self, clock: Clock, ahead_ms: int) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class WallOfItsOwn(Clock):
 
 
 class World:
-    """The servers of a test, and which of them have their services open or could write."""
+    """The servers of a test, and which of them have their services open or were able to write."""
 
     def __init__(self) -> None:
         self.clock = clock_of_loop()
@@ -54,7 +54,7 @@ class World:
         self.writers: list[int] = []
         """The tokens that wrote, in order."""
         self.marks: set[int] = set()
-        """The tokens that say in the store who has it."""
+        """The tokens in the store's marks, which say which cluster owns it."""
 
     async def server(
         self, of_store: str = "s", fence_s: float = FENCE_S, ahead_ms: int = 0
@@ -79,7 +79,7 @@ class World:
 
 
 class Server:
-    """One member, whose services note that they are open."""
+    """One member, whose services record that they are open."""
 
     def __init__(  # noqa: PLR0917  all that is one's own
         self,
@@ -100,9 +100,9 @@ class Server:
         self.reaches = True
         """Whether it reaches the store."""
         self.wait_for: threading.Event | None = None
-        """The event for which its looks at the store wait."""
+        """The event that its checks of the store wait for."""
         self.known_token = 0
-        """The latest that the store has seen."""
+        """The latest token that the store has seen."""
         self.wall, self.time = wall, TrustedClock(wall)
         self.may_close = asyncio.Event()
         self.may_close.set()

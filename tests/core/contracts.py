@@ -1,4 +1,4 @@
-"""Metadata and rules as a strategy of hypothesis."""
+"""Hypothesis strategies of metadata and rules."""
 
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ OTHERS = [mode for mode in RuleMode if not mode.is_migration]
 
 
 def rules(modes: list[RuleMode]) -> st.SearchStrategy[list[SchemaRule] | None]:
-    """Return lists of rules of some modes that are right."""
+    """Return lists of valid rules with some modes."""
     rule = st.builds(
         SchemaRule,
         name=NAMES,

@@ -13,7 +13,7 @@ NO_ID, YES, NO = st.just(b""), st.just(True), st.just(False)
 CONTENTS = st.builds(Message, st.binary(max_size=200), KEYS, HEADERS, NO_ID, NO) | st.builds(
     Message, st.just(b""), KEYS, HEADERS, NO_ID, YES
 )
-"""Messages without an id, as they are published: with and without a frame, and tombstones."""
+"""Messages as published, without an id: with and without a frame, and tombstones."""
 OF_ONE_FORM = st.tuples(
     st.integers(0, 70), st.integers(0, 70), st.sampled_from([None, "n", "trace-id"])
 ).flatmap(
@@ -30,7 +30,7 @@ OF_ONE_FORM = st.tuples(
         max_size=40,
     )
 )
-"""Messages whose parts have the same lengths, as those of one publisher often have."""
+"""Messages whose parts have the same lengths, as is often the case for one publisher."""
 SIMILAR = st.lists(
     st.builds(
         Message,
@@ -43,7 +43,7 @@ SIMILAR = st.lists(
     ),
     max_size=40,
 )
-"""Messages with the same names of headers and parts of other lengths, as most are."""
+"""Messages with the same header names but parts of different lengths, like most."""
 SMALL = st.builds(
     Message,
     st.binary(max_size=20),
@@ -56,6 +56,6 @@ SMALL = st.builds(
 
 
 def row_of(message: Message) -> dict[str, Any]:
-    """Return the fields of a message in Avro of version 2, without its id."""
+    """Return the fields of a message in version 2 of the Avro schema, without its id."""
     payload = None if message.is_tombstone else message.payload
     return {"key": message.key, "headers": dict(message.headers), "payload": payload}

@@ -16,6 +16,6 @@ IDS = st.builds(MessageId, TIMESTAMPS, NUMBERS, TIMESTAMPS, NUMBERS)
 def plain_messages(
     payloads: st.SearchStrategy[bytes], ids: st.SearchStrategy[MessageId] = IDS
 ) -> st.SearchStrategy[Message]:
-    """Return messages with payloads alone, as a poll gives them."""
+    """Return messages with nothing but payloads, as from a poll."""
     parts = st.tuples(payloads, ids)
     return parts.map(lambda given: Message(given[0], id=given[1].encode()))

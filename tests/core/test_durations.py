@@ -1,4 +1,4 @@
-"""Durations as people give them."""
+"""Durations as people write them."""
 
 from datetime import timedelta
 

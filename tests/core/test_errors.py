@@ -1,4 +1,4 @@
-"""The catalogue: each code once, each error whole after a journey."""
+"""The catalogue: each code occurs once, and each error survives encoding and decoding."""
 
 import pickle
 

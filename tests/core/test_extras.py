@@ -1,4 +1,4 @@
-"""An error for a missing extra has a command that works for the present installation."""
+"""The error for a missing extra suggests a command that works for this installation."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""Frames: what goes in comes out, nothing is added where there is none, damage is reported."""
+"""Frames are decoded as encoded, unframed payloads stay unchanged, and damage is reported."""
 
 import pickle
 from copy import copy
@@ -89,7 +89,7 @@ def test_bytes_that_are_not_a_length_are_refused(raw: bytes) -> None:
 
 
 def test_a_number_ends_after_ten_bytes_however_many_follow() -> None:
-    """To read all of them would take seconds."""
+    """Reading all of them would take seconds."""
     with pytest.raises(ValueError, match="10 bytes"):
         read_length(b"\xff" * 200_000 + b"\x00", 0)
 

@@ -1,4 +1,4 @@
-"""A group's settings are declared once, and what type checkers see of them is the same."""
+"""A group's settings are declared once, and type checkers see the same ones."""
 
 from dataclasses import fields, replace
 from typing import Any, get_args, get_type_hints

@@ -1,4 +1,4 @@
-"""Limits refuse to contradict each other."""
+"""Limits that contradict each other are refused."""
 
 import pytest
 

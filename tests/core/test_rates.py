@@ -1,4 +1,4 @@
-"""In any time no more is taken than the rate and one period's amount."""
+"""In any time span no more is taken than the rate allows plus one period's amount."""
 
 from hypothesis import given
 from hypothesis import strategies as st

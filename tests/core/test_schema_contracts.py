@@ -1,4 +1,4 @@
-"""Metadata and rules: what merging keeps, and which rules are wrong."""
+"""Metadata and rules: the result of merging, and invalid rules."""
 
 import hashlib
 

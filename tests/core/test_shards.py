@@ -1,4 +1,4 @@
-"""Where topics and transactions are: stored numbers, which must never change."""
+"""The shards of topics and transactions: these numbers are stored, so they must never change."""
 
 import pytest
 from hypothesis import given

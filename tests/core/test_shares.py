@@ -1,4 +1,4 @@
-"""Nobody can use up alone a bound that many share."""
+"""Nobody can use up a shared bound alone."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ def test_a_share_fits_and_leaves_the_reserve_to_others(bound: int, mine: int, ot
 
 
 class Sharing(RuleBasedStateMachine):
-    """Some take as much as they may, in any order, and give some back."""
+    """Several take as much as they may, in any order, and give some back."""
 
     @initialize(bound=st.integers(2, 60))
     def begin(self, bound: int) -> None:
@@ -88,7 +88,7 @@ def test_many_at_once_leave_the_reserve_to_those_who_have_little(
         left = bound - sum(held.values())
         assert left == bound - shares.used >= 0
         large = [count for count in held.values() if count > reserve]
-        if sum(large) == shares.used:  # nobody is in the reserve
+        if sum(large) == shares.used:  # nobody uses the reserve
             assert left >= reserve
         small = sum(count for count in held.values() if count <= reserve)
         assert left + small >= reserve, "of the reserve those have nothing who have more"

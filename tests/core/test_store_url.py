@@ -1,4 +1,4 @@
-"""The kinds of store: what URLs name, and how a further kind is added."""
+"""Kinds of store: the URLs that name them, and how to add another kind."""
 
 import re
 from pathlib import Path

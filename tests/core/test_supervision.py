@@ -28,7 +28,7 @@ def anyio_backend() -> object:
 
 
 class Work:
-    """Fails some times, and then works until it is cancelled."""
+    """Fails a few times, then works until it is cancelled."""
 
     def __init__(self, *faults: BaseException) -> None:
         self.faults = list(faults)

@@ -1,4 +1,4 @@
-"""A clock that steps, against what is said of it: C9 and C10 of its rules, and when it warns."""
+"""A clock that steps, compared with rules C9 and C10, and when it warns."""
 
 import logging
 from collections.abc import Callable
@@ -35,7 +35,7 @@ RIGHT: dict[str, Act] = {
 def test_without_a_wrong_clock_nobody_is_warned(
     first: str, second: str, lost_ms: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever starts, stops, sleeps and reboots, in all orders; hourly, as a laptop does."""
+    """Whatever starts, stops, sleeps and reboots, in any order, at intervals of an hour."""
     source = ManualClock(NOW_MS)
     clock = TrustedClock(source)
     with caplog.at_level(logging.WARNING):
@@ -72,7 +72,7 @@ def test_a_doubt_is_reported_once_when_it_begins_and_once_when_it_ends(
 
 
 def test_after_a_start_far_ahead_only_deletion_waits() -> None:
-    """A machine that was off for long, or one whose clock is wrong: nobody can tell."""
+    """Nobody can distinguish a machine that was off for long from one with a wrong clock."""
     source = ManualClock(NOW_MS)
     clock = TrustedClock(source)
     clock.start_after(NOW_MS - 30 * DAY, "another boot", 7)

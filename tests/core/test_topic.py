@@ -121,7 +121,7 @@ def test_what_was_written_at_a_time_dies_at_one(
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 10)), min_size=1, max_size=8))
 def test_what_has_expired_once_stays_expired(changes: list[tuple[int, int]]) -> None:
-    """Whatever the ttl is set to and whenever, as long as time goes forward."""
+    """This holds however and whenever the ttl is changed, as long as time goes forward."""
     topic, now_ms, expired_ms = TopicMetadata(TopicId("n", "t"), 1, 5, {}), 10_000, 0
     for later_ms, ttl_s in changes:
         now_ms += later_ms

@@ -1,4 +1,4 @@
-"""Which subjects a topic's schemas have, and which properties of it are refused."""
+"""The subjects of a topic's schemas, and which topic properties are refused."""
 
 import pytest
 

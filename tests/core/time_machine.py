@@ -1,4 +1,4 @@
-"""A clock that steps, against what is said of it: C9 and C10 of its rules, and when it warns."""
+"""A clock that steps, compared with rules C9 and C10, and when it warns."""
 
 import math
 
@@ -26,9 +26,9 @@ class Spec:
         self.wall = self.trusted = 0
         self.stepped_at: int | None = None
         self.doubted = 0
-        """The wall's offset when it stepped last."""
+        """The wall's offset after its last step."""
         self.unset_until = 0.0
-        """Until when the wall may not have been set since the start."""
+        """Up to this time the wall may still be unset after a start."""
 
     def look(self, steady: int) -> None:
         is_near = abs(self.wall - self.trusted) <= MINUTE
@@ -56,7 +56,7 @@ class TimeMachine(RuleBasedStateMachine):
 
     def _look(self) -> None:
         self.spec.look(self.source.steady_ms())
-        # As polls do, before anybody else has looked at the wall.
+        # Like polls, before anything else has read the wall clock.
         earlier = min(self.spec.trusted, self.spec.wall)
         assert self.clock.expiry_ms() == NOW_MS + self.true + earlier
         self.clock.now_ms()
@@ -94,7 +94,7 @@ class TimeMachine(RuleBasedStateMachine):
 
     @rule(stop_ms=st.sampled_from((0, *PASSES, 3 * DAY)), lost_ms=st.sampled_from((0, MINUTE)))
     def the_process_stops_and_starts(self, stop_ms: int, lost_ms: int) -> None:
-        """In the same boot: its mark may be a minute old."""
+        """Restart the process in the same boot: its mark may be a minute old."""
         steady, trusted = self.source.steady_ms() - lost_ms, self.clock.now_ms() - lost_ms
         if self.spec.stepped_at is None:
             trusted = NOW_MS + self.true + self.spec.trusted - lost_ms
@@ -120,7 +120,7 @@ class TimeMachine(RuleBasedStateMachine):
         is_timed=st.booleans(),
     )
     def another_takes_over(self, stop_ms: int, ms: int, *, is_timed: bool) -> None:
-        """On another machine, whose wall is its own (`tms.cluster.lease.Sighting.set_time`)."""
+        """Start on a machine with its own wall (`tms.cluster.lease.Sighting.set_time`)."""
         trusted = self.clock.now_ms()
         self._other_machine(stop_ms)
         self.source.step(ms)
@@ -145,7 +145,7 @@ class TimeMachine(RuleBasedStateMachine):
         self.clock = TrustedClock(self.source)
 
     def _has_started(self, trusted: int, *, believes_ahead: bool = True) -> None:
-        """Record that it continues from a time; a wall clock behind it is never believed."""
+        """Record the time that it continues from; a wall clock behind that is never believed."""
         self.spec.stepped_at = None
         self.spec.unset_until = 0
         ahead_ms = self.source.now_ms() - trusted

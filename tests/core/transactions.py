@@ -1,4 +1,4 @@
-"""Transactions for tests, made of drawn parts."""
+"""Transactions for tests, built from drawn parts."""
 
 from typing import Any
 

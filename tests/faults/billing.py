@@ -1,9 +1,10 @@
-"""A worker that bills orders: for each a row, a bill and an ack, in one transaction.
+"""A worker that bills orders: each gets a row, a bill and an ack, in one transaction.
 
     python -m tests.faults.billing URL NAMESPACE DATABASE
 
-It rejects some orders, does some of its work in vain, and works until it is killed or stopped.
-At SIGUSR1 the process pauses as soon as it has prepared a row and is about to commit.
+It rejects some orders, rolls some of its work back and does it again, and runs until it is killed
+or stopped. After SIGUSR1 the process pauses as soon as it has prepared a row and is about to
+commit.
 """
 
 import os
@@ -23,7 +24,7 @@ STAND_STILL = signal.SIGUSR1
 CONCURRENCY = 4
 REJECTED_EACH = 13
 IN_VAIN = 0.05
-"""How much of the work is rolled back and done again."""
+"""The share of the work that is rolled back and done again."""
 
 
 def is_rejected(name: str) -> bool:
@@ -58,7 +59,7 @@ def main() -> None:
         def persist(self) -> None:
             super().persist()
             with suppress(IndexError):
-                stops.pop()  # by one of the threads: if two did, it would pause twice
+                stops.pop()  # only one thread does this: if two did, the process would pause twice
                 os.kill(os.getpid(), signal.SIGSTOP)
 
     def connection() -> psycopg.Connection:

@@ -1,4 +1,4 @@
-"""Parts of which one call raises what no part of ours does."""
+"""Parts that raise, in one call, an error that no real part raises."""
 
 import inspect
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from tms.registry.log.schema_log import WayToLog
 
 
 class Breaking:
-    """Wraps a part; the next call of one of its methods raises."""
+    """Wraps a part; the next call of a chosen method raises."""
 
     def __init__(self, inner: object) -> None:
         self._inner = inner

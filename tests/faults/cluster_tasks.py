@@ -1,4 +1,4 @@
-"""Supervised tasks of a cluster's server: each continues after a part it depends on raises."""
+"""Supervised tasks of a cluster's server: each survives an error of a part."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Chance that can be repeated: it comes from the seed of the run (tests/scale.py)."""
+"""A repeatable source of chance, from the seed of the run (tests/scale.py)."""
 
 import random
 

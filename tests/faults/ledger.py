@@ -64,15 +64,15 @@ class Ledger:
         return request
 
     def acknowledge(self, request: Request) -> None:
-        """Note that a publish was answered with 200."""
+        """Record that a publish was answered with 200."""
         request.published = Outcome.DONE
         request.ended = self._tick()
         self.acknowledged += 1
 
     def failed(self, request: Request, error: TmsError) -> None:
-        """Note what a publish, or the rollback of one that was acknowledged, has failed with.
+        """Record the error of a publish, or of the rollback of an acknowledged one.
 
-        `Unavailable` says that it was not done; then it never is.
+        `Unavailable` means that it was not done and never will be.
         """
         if not isinstance(error, Unavailable):
             return
@@ -86,7 +86,7 @@ class Ledger:
         return self._ticks
 
     def check(self, log: Sequence[Message], visible: Iterable[Message], *, settled: bool) -> None:
-        """Check a poll of everything, and one that skips what was rolled back."""
+        """Check a poll of everything, and one that skips rolled back messages."""
         ids = [message.id for message in log]
         assert all(a < b for a, b in pairwise(ids)), "ids do not ascend"
         assert log[: len(self.seen)] == self.seen, "what was polled before has changed"

@@ -1,8 +1,8 @@
 """Publishers and a follower that record all answers, until they are stopped.
 
-`tests.faults.ledger` judges it. What a publisher does next comes from a seed: one plain message or
-several, a transaction's messages, some of which are rolled back, or messages stored first and
-published by reference.
+`tests.faults.ledger` checks the answers. A seed determines each request of a publisher: one plain
+message or several, a transaction's messages, some of which are rolled back, or messages stored
+first and published by reference.
 """
 
 import asyncio
@@ -79,17 +79,17 @@ class Load:
             await self._close()
 
     async def until_acknowledged(self, more: int) -> None:
-        """Return when `more` requests were acknowledged from now on."""
+        """Return after `more` further requests were acknowledged."""
         wanted = self._ledger.acknowledged + more
         await self._until(lambda: self._ledger.acknowledged >= wanted)
 
     async def until_failed(self, more: int) -> None:
-        """Return when `more` requests have failed from now on."""
+        """Return after `more` further requests have failed."""
         wanted = len(self.failures) + more
         await self._until(lambda: len(self.failures) >= wanted)
 
     async def until_polled(self, more: int) -> None:
-        """Return when the follower has polled `more` times from now on."""
+        """Return after the follower has polled `more` more times."""
         wanted = self.polls + more
         await self._until(lambda: self.polls >= wanted)
 
@@ -172,12 +172,12 @@ _pointers = iter(range(1, 10**12))
 
 
 def _new_pointer() -> int:
-    """Return a write pointer of a transaction that began now, never given before."""
+    """Return a new write pointer, of a transaction that began now."""
     return (time.time_ns() // 1_000_000) * 1_000_000 + next(_pointers)
 
 
 async def check_log(url: str, topic_name: str, ledger: Ledger, *, settled: bool) -> list[Message]:
-    """Poll all there is, check it against the ledger, and return it."""
+    """Poll everything, check it against the ledger, and return it."""
     async with await tms.aio.connect(url, retry_for_s=0) as client:
         topic = client.topic(topic_name)
         log = [message async for message in topic.poll()]

@@ -1,6 +1,6 @@
-"""Files that are lost or cut between two runs, whose loss must be detected.
+"""Files that are lost or cut between two runs, and which of these losses must be detected.
 
-`docs/promises.md` names the others.
+`docs/promises.md` names the losses that may go unnoticed.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ def is_told(folder: Path, changed: Path, *, is_cut: bool) -> bool:
 
 
 def lose_a_file(folder: Path, chance: Random) -> str:
-    """Take away or cut a file, as `chance` says; return which, and how much is left."""
+    """Remove or cut a file at random; return its name, and how much remains."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     while True:
         path, is_cut = chance.choice(files), chance.random() < 0.5

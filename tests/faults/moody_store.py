@@ -14,7 +14,7 @@ from tms.core.values.batch import Batch
 
 
 class MoodyStore:
-    """A `MemoryStore` with moods. `close` leaves it usable, as a folder is after its server."""
+    """A `MemoryStore` with moods. It can be used again after `close`."""
 
     atomic = True
     is_embedded = True
@@ -29,7 +29,7 @@ class MoodyStore:
         self._failed = False
 
     def fail_next(self, *, is_done: bool) -> None:
-        """Let the next write fail; `is_done` says whether it was done all the same."""
+        """Make the next write fail; `is_done` says whether it is carried out all the same."""
         self._next_is_done = is_done
 
     def settle(self) -> None:

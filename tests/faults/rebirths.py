@@ -1,7 +1,7 @@
-"""A topic that is created, written to, deleted and created again, and what must be left of it.
+"""A topic that is created, written to, deleted and created again, and its expected state.
 
-One task does one thing after another, so at a crash at most one of them has an unknown outcome.
-Whatever that is, the topic is in one of the two states beside it.
+One task sends one request after another, so a crash leaves at most one unknown outcome. The topic
+is then in the state before that request or in the state after it.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ MESSAGES_MAX = 5
 
 
 class Rebirths:
-    """The topic `reborn`, as it should be."""
+    """The topic `reborn`, and its expected state."""
 
     def __init__(self) -> None:
         self.count = 0
-        """Generations that were created, as far as known."""
+        """The number of generations known to be created."""
         self._exists = False
         self._payloads: list[bytes] = []
         self._pending: str | None = None
 
     @asynccontextmanager
     async def under_way(self, url: str) -> AsyncGenerator[None, None]:
-        """Let the topic die and live until the server fails or the context ends."""
+        """Delete and create the topic until the server fails or the context ends."""
         task = asyncio.create_task(self._go_on(url))
         try:
             yield
@@ -72,7 +72,7 @@ class Rebirths:
         self._payloads.clear()
 
     async def check(self, url: str) -> None:
-        """Check that the topic is as it should be, and take over what was unknown."""
+        """Check the topic's state, and record the outcome that was unknown."""
         async with await tms.aio.connect(url, retry_for_s=0) as client:
             topic = client.topic("reborn")
             try:

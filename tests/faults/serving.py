@@ -1,4 +1,4 @@
-"""Servers on a folder of LevelDB that take any write pointer, as the clients here make them."""
+"""Servers on a LevelDB folder that accept any write pointer, since clients here make them up."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +15,6 @@ def serve(
 
 
 def refusal(folder: Path, *flags: str) -> tuple[int, str]:
-    """Start one that must not start; return its exit code and its log."""
+    """Start a server that must refuse to start; return its exit code and log."""
     with serve(folder, *flags) as server:
         return server.wait(), server.log

@@ -1,7 +1,7 @@
-"""Ways to take the disk from a running server, and to give it back.
+"""Ways to fill the disk of a running server, and to free it again.
 
 `FileLimit` makes the kernel refuse writes beyond a size in each file (EFBIG). `FullDisk` is a small
-file system of its own that is really full (ENOSPC); mounting it takes root.
+separate file system that is really full (ENOSPC); mounting it requires root.
 """
 
 import os
@@ -21,7 +21,7 @@ class Shortage(Protocol):
     """The ways in which a test fills a server's disk."""
 
     def begin(self, server: ServerProcess) -> None:
-        """Let writes fail from now on."""
+        """Make writes fail from now on."""
         ...
 
     def end(self, server: ServerProcess) -> None:
@@ -44,7 +44,7 @@ class FileLimit:
 
 
 class FullDisk:
-    """A file system whose room a ballast file takes."""
+    """A file system that is filled by a ballast file."""
 
     def __init__(self, mount: Path) -> None:
         self.data = mount / "data"
@@ -56,7 +56,7 @@ class FullDisk:
                 pass
 
     def leave(self, room_bytes: int) -> None:
-        """Let there be `room_bytes` of room."""
+        """Leave `room_bytes` of free space."""
         self.begin()
         with suppress(FileNotFoundError):
             os.truncate(self._ballast, max(0, self._ballast.stat().st_size - room_bytes))

@@ -1,4 +1,4 @@
-"""Servers are killed with -9 amid backups, and restores too; a backup has all, and nothing half."""
+"""Backups and restores are killed with -9; each backup is complete, with nothing by halves."""
 
 import asyncio
 import copy
@@ -33,7 +33,7 @@ class Moment:
         self._seen = len(ledger.seen)
 
     def ledger(self, later: Ledger) -> Ledger:
-        """Return what a backup of that moment, or soon after it, must have of a later ledger."""
+        """Return the part of a later ledger that a backup of this moment must contain."""
         then = copy.deepcopy(later)
         del then.followed[self._followed :], then.seen[self._seen :]
         for request in then.requests:
@@ -47,7 +47,7 @@ class Moment:
 async def back_up_and_kill(
     server: ServerProcess, name: str, ledger: Ledger, chance: random.Random
 ) -> Moment:
-    """Take a backup under load, and kill the server in it, or soon after."""
+    """Take a backup under load, and kill the server during it or soon after."""
     async with Load(server.url, TOPIC, ledger, chance) as load, httpx.AsyncClient() as http:
         await load.until_acknowledged(chance.choice((1, 30, 400)))
         moment = Moment(ledger)
@@ -68,7 +68,7 @@ async def back_up_and_kill(
 
 
 def restore(backup: Path, target: Path, chance: random.Random) -> None:
-    """Restore a backup, by a process that may be killed amid it, and by a next one."""
+    """Restore a backup by a process that may be killed, and if it is, by a second one."""
     command = [*tms_command(), "restore", str(backup), str(target)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as first:
         with suppress(subprocess.TimeoutExpired):

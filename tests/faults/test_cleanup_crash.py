@@ -1,4 +1,4 @@
-"""The server is killed with -9 while it cleans up, many times: nothing but what is dead is gone.
+"""The server is killed with -9 many times while it cleans up: only dead messages are gone.
 
 Passes follow each other without a pause, twenty rows at a time, so that most kills are in the
 middle of one.
@@ -30,7 +30,7 @@ SLICES = {"cleanup_slice_rows": 20, "cleanup_pause_ms": 1}
 
 
 async def expire(client: AsyncClient) -> None:
-    """Publish what expires after a second, until the server is gone."""
+    """Publish messages that expire after a second, until the server is gone."""
     topic = client.topic(BRIEF)
     try:
         while True:
@@ -63,7 +63,7 @@ async def killed_in_a_pass(
 
 
 async def until_rows_are_deleted(server: ServerProcess) -> None:
-    """Return when passes of this server have something to delete."""
+    """Return once this server's passes have deleted something."""
     async with httpx.AsyncClient(base_url=server.url) as http:
 
         async def some_are() -> bool:
@@ -73,7 +73,7 @@ async def until_rows_are_deleted(server: ServerProcess) -> None:
 
 
 async def until_expired(server: ServerProcess) -> None:
-    """Return when the last of the brief ones have expired."""
+    """Return once the last short-lived messages have expired."""
     async with await tms.aio.connect(server.url) as client:
 
         async def is_empty() -> bool:
@@ -83,7 +83,7 @@ async def until_expired(server: ServerProcess) -> None:
 
 
 def rows_of(folder: Path, table: str) -> int:
-    """Return how many rows a table has, of a folder that no server has."""
+    """Return how many rows a table has in a folder that no server has open."""
     code, out, err = run_command(
         "debug", "export", "--store", f"leveldb:{folder}", "--table", table
     )

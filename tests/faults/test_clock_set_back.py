@@ -55,7 +55,7 @@ def test_ids_ascend_over_restarts_with_any_clock(tmp_path: Path, seed: int) -> N
 
 
 def test_a_topic_born_again_under_an_earlier_clock_continues_above(tmp_path: Path) -> None:
-    """A reader who holds an id of the topic's last life must not miss what is new."""
+    """A reader with an id of the topic's last life must not miss new messages."""
 
     async def run() -> None:
         services = await open_services(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))

@@ -1,4 +1,4 @@
-"""The wall clock of a real server steps: nothing is lost or refused, or shown that must not be."""
+"""The wall clock of a real server steps: nothing is lost, refused, or shown wrongly."""
 
 import asyncio
 import json
@@ -28,11 +28,11 @@ SHORT_LIVED = (
 )
 LIMITS = {"cleanup_grace_s": 1}
 PASSES = 12
-"""More than fit into the grace of a second, at ten passes a second."""
+"""More passes than fit into the grace of a second, at ten per second."""
 
 
 class Served:
-    """A store with one server after another, whose clock steps."""
+    """A store with successive servers, whose clock steps."""
 
     def __init__(self, folder: Path, clock: SteppingClock) -> None:
         self.folder = folder / "store"
@@ -48,7 +48,7 @@ class Served:
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SteppingClock]:
-    """One for all tests, so that all their servers are forks of one process."""
+    """One clock for all tests, so that all their servers are forks of one process."""
     with closing(SteppingClock(tmp_path_factory.mktemp("clock"))) as clock:
         yield clock
 
@@ -84,7 +84,7 @@ async def within(
 
 
 async def stable_end(services: RemoteServices, topic: TopicId) -> bytes:
-    """Return up to where a reader, a client or Spark, may count on having read all."""
+    """Return the id up to which a reader, a client or Spark, can rely on having read everything."""
     found = (await services.ranges.ranges([topic])).topics[topic]
     assert found is not None
     return found.end
@@ -147,7 +147,7 @@ def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) ->
         return transaction.transaction_id
 
     async def forgotten(server: ServerProcess, transaction_id: int) -> None:
-        """Wait until it has timed out, and cleanup has taken it off the list, if that it does."""
+        """Wait until it has timed out, and, if cleanup does so, is removed from the list."""
         services = services_of(server)
 
         async def status() -> TransactionStatus:
@@ -179,7 +179,7 @@ def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) ->
 
 @pytest.mark.parametrize("step_ms", [pytest.param(400 * DAY, marks=pytest.mark.slow), -HOUR])
 def test_transactions_continue_and_their_ages_are_right(served: Served, step_ms: int) -> None:
-    """Also if the step is believed at once."""
+    """This holds even if the step is believed at once."""
 
     async def check(server: ServerProcess) -> None:
         services = services_of(server)
@@ -214,7 +214,7 @@ def test_transactions_continue_and_their_ages_are_right(served: Served, step_ms:
 def test_cleanup_by_a_wrong_clock_and_the_cache_say_the_same(
     served: Served, hold_s: str, left: list[bytes]
 ) -> None:
-    """The clock is days ahead for a while. What is there then is there after a restart."""
+    """The clock is days ahead for a while. A restart then changes no messages."""
     flags = (*SHORT_LIVED, "--clock-hold-s", hold_s)
 
     async def wrong_for_a_while(server: ServerProcess) -> None:
@@ -246,7 +246,7 @@ def test_cleanup_by_a_wrong_clock_and_the_cache_say_the_same(
 
 
 async def passes(server: ServerProcess) -> None:
-    """Return when cleanup has gone over all tables for longer than its grace."""
+    """Return once cleanup has made passes for longer than its grace."""
 
     def count() -> int:
         with urlopen(f"{server.url}/v1/cleanup") as answer:

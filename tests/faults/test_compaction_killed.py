@@ -1,5 +1,7 @@
-"""The server is killed while it compacts: of each key the newest message is there, and no older one
-comes to light when its tombstone has gone."""
+"""The server is killed while it compacts: the newest message of each key survives.
+
+No older message reappears once its tombstone is deleted.
+"""
 
 import random
 from collections.abc import Mapping
@@ -21,7 +23,7 @@ TOPIC = "prices"
 
 
 def write(topic: tms.Topic, newest: dict[bytes, bytes | None], chance: random.Random) -> None:
-    """Publish messages and tombstones, and note what is the newest of each key."""
+    """Publish messages and tombstones, and record the newest of each key."""
     written = []
     for number in range(WRITES):
         key = b"key-%03d" % chance.randrange(KEYS)

@@ -1,6 +1,6 @@
-"""Writers race by `if_last` while the server is killed: one order, without a gap or a fork.
+"""Writers race with `if_last` while the server is killed: one order, without a gap or a fork.
 
-Each message names the one that its writer had seen last.
+Each message names the last one that its writer had seen.
 """
 
 import random
@@ -21,7 +21,7 @@ TOPIC = "race"
 
 
 class Race:
-    """Where the server is now, and what was published."""
+    """The server's current URL, and the messages published."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -32,12 +32,12 @@ class Race:
         self.writers: list[Future[None]] = []
 
     def has_come_to(self, count: int) -> bool:
-        """Whether `count` messages are acknowledged, after a refusal, or a writer has failed."""
+        """Whether a writer has failed, or `count` publishes are acknowledged after some refusal."""
         has_raced = len(self.acknowledged) >= count and self.refused > 0
         return has_raced or any(writer.done() for writer in self.writers)
 
     def write(self, number: int) -> None:
-        """Publish behind the last message, again and again, whatever becomes of the server."""
+        """Keep publishing after the last message, whatever happens to the server."""
         last = b""
         while not self.is_over.is_set():
             try:
@@ -48,7 +48,7 @@ class Race:
 
     def _write_to(self, topic: tms.Topic, number: int, last: bytes) -> bytes:
         while not self.is_over.is_set():
-            # Read on: also behind a publish whose answer was lost, which may have been done.
+            # Continue reading, since even a publish whose answer was lost may have been done.
             for message in topic.poll(after=last or None):
                 last = message.id
                 self.seen += 1

@@ -1,4 +1,4 @@
-"""The server is killed with -9 at random moments, many times; what it acknowledged is there."""
+"""The server is killed with -9 at random moments, many times; everything acknowledged is there."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ from tms.core.errors import OutcomeUnknown, Unavailable
 
 ROUNDS = scaled(20)
 TRIES_MAX = 10_000
-"""The number of publishes until the event loop writes one."""
+"""The maximum number of publishes until the event loop writes one."""
 
 
 def kill_while_opening(folder: Path, chance: random.Random) -> None:
@@ -100,13 +100,13 @@ def test_what_a_publisher_alone_was_answered_survives_kill_9(
 ) -> None:
     told: list[bytes] = []
     for _ in range(ROUNDS // 4):
-        # No fsync, or a slow disk would bring in the write thread. A kill leaves what was written.
+        # No fsync: with a slow disk the write thread would be used. A kill keeps written data.
         with serve(tmp_path, "--no-sync") as server:
             asyncio.run(publish_alone(server, told, chance))
     with serve(tmp_path) as server:
         found = asyncio.run(payloads_at(server.url))
         assert server.stop() == 0
 
-    # One that was not acknowledged may be there too: then the next one says the same.
+    # A message may be there without having been acknowledged: then its number is used again.
     assert list(dict.fromkeys(found)) in (told, [*told, b"%d" % len(told)])
     assert len(found) <= len(told) + ROUNDS // 4

@@ -51,7 +51,7 @@ async def status_of(server: ServerProcess, path: str) -> int:
 
 
 async def bear(server: ServerProcess, ledger: Ledger, load: Load, shortage: Shortage) -> None:
-    """Let a shortage begin, look at what the server does, and wait until it is over."""
+    """Start a shortage, check the server's behaviour, and wait until it is over."""
     await load.until_acknowledged(50)
     failures_before = len(load.failures)
     shortage.begin(server)
@@ -77,7 +77,7 @@ async def bear(server: ServerProcess, ledger: Ledger, load: Load, shortage: Shor
 
 
 def check_shortage(folder: Path, shortage: Shortage, chance: random.Random) -> None:
-    """Two shortages, an end by kill -9, another after a restart, an end in good order."""
+    """Check two shortages, a kill -9, a shortage after a restart, and an orderly end."""
     ledger = Ledger()
 
     async def bear_times(server: ServerProcess, times: int) -> None:
@@ -108,7 +108,7 @@ def test_a_disk_that_takes_no_writes(tmp_path: Path, chance: random.Random) -> N
 def test_a_disk_that_takes_less_than_an_opening_writes(
     tmp_path: Path, chance: random.Random
 ) -> None:
-    """As under a quota: giving the handle up for one that cannot be opened would end the polls."""
+    """This happens under a quota: to close a store that cannot be reopened would end the polls."""
     check_shortage(tmp_path / "data", FileLimit(200_000), chance)
 
 
@@ -158,9 +158,9 @@ def test_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
 
 @pytest.mark.slow
 def test_a_disk_with_little_room_again_and_again(disk: FullDisk, chance: random.Random) -> None:
-    """Large flushes and compactions run into the end of the disk wherever it happens to be.
+    """Large flushes and compactions reach the end of the disk at arbitrary points.
 
-    A kill hits the server while it is still without room, opens the store again, or has done so.
+    A kill hits the server before, while or after it opens the store again.
     """
     ledger = Ledger()
 
@@ -212,7 +212,7 @@ def test_killed_and_started_on_a_full_disk(disk: FullDisk, chance: random.Random
 
 @pytest.mark.slow
 def test_files_that_may_not_grow_far(tmp_path: Path, chance: random.Random) -> None:
-    """The log runs into the limit after every few flushes, and so do tables in compactions."""
+    """The log reaches the limit after every few flushes, and so do tables in compactions."""
     ledger = Ledger()
 
     async def publish_against_limits(server: ServerProcess) -> None:

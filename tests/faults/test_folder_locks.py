@@ -1,4 +1,4 @@
-"""A data folder belongs to one process, and one store in it, until that ends."""
+"""A data folder belongs to one store of one process until that store is closed."""
 
 import asyncio
 import os

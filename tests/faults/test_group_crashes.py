@@ -1,4 +1,4 @@
-"""A row, its bill and the ack of its order agree, whichever process is killed with -9, and when.
+"""A row, its bill and the ack of its order agree, whichever process is killed with -9.
 
 Workers take orders from a group. For each they insert a row into PostgreSQL, publish a bill and
 acknowledge the order, in one transaction. The server, a worker, or all of them are killed in the
@@ -48,7 +48,7 @@ ORDERS_EACH = 60
 KEYS = 7
 LEASE_S = 1
 TIMEOUT_S = 4
-"""Longer than others need to get the orders of a worker that pauses."""
+"""More than the time after which other workers get the orders of a paused worker."""
 VICTIMS = ("all", "server", "worker", "still")
 NAMESPACE = "shop"
 OTHERS = "others"
@@ -70,7 +70,7 @@ def postgresql() -> Iterator[PostgresqlServer]:
 
 
 class Shop:
-    """A server, its workers and its database, of which some are killed."""
+    """A server, its workers and its database, some of which are killed."""
 
     def __init__(self, database: str, folder: Path, order: str) -> None:
         """Start the server."""
@@ -80,7 +80,7 @@ class Shop:
         self._workers: list[Popen[bytes]] = []
         self.published: list[str] = []
         self._others = 0
-        """How many messages the topic has whose group is made again."""
+        """The number of messages in the topic whose group is deleted and created again."""
         self._order = order
         self._server = self._started(port=0)
 
@@ -131,11 +131,11 @@ class Shop:
         return len(self.billed()) >= count
 
     def check_workers(self) -> None:
-        """Assert that none has ended by itself."""
+        """Assert that no worker has ended by itself."""
         assert [worker.poll() for worker in self._workers] == [None] * WORKERS, self.log.read_text()
 
     def kill(self, victims: str, chance: random.Random) -> None:
-        """Kill the server, a worker or all, in any order; have the server run again."""
+        """Kill the server, a worker or all, in any order; restart the server."""
         doomed: list[Popen[bytes] | ServerProcess] = []
         count = {"server": 0, "worker": 1, "all": WORKERS}[victims]
         doomed += [self._workers.pop() for _ in range(count)]
@@ -146,7 +146,7 @@ class Shop:
         for each in doomed:
             each.kill()
             if isinstance(each, Popen) and chance.random() < 0.5:
-                each.wait()  # before the next is killed
+                each.wait()  # before the next one is killed
         for each in doomed:
             if isinstance(each, Popen):
                 each.wait()
@@ -154,9 +154,9 @@ class Shop:
             self._server = self._started(port)
 
     def look_after_groups(self, chance: random.Random) -> None:
-        """Change the group's settings; delete another one beside a take that waits, make it again.
+        """Change the group's settings; delete another group during a take, and create it again.
 
-        What the new one acknowledges stays acknowledged.
+        Messages acknowledged in the new group stay acknowledged.
         """
         with self.connected() as client:
             settings: GroupOptions = {
@@ -187,7 +187,7 @@ class Shop:
             each.ack()
 
     def stand_still(self) -> None:
-        """Make a worker pause before a commit until others have its order, then continue."""
+        """Pause a worker before a commit until others have its order, then let it continue."""
         self.publish()
         [worker, *_] = self._workers
         worker.send_signal(STAND_STILL)
@@ -197,7 +197,7 @@ class Shop:
         worker.send_signal(signal.SIGCONT)
 
     def stop_workers(self) -> None:
-        """Ask them to stop, as an operator does, and see that they do so in good order."""
+        """Stop the workers like an operator does, and check that they end in good order."""
         for worker in self._workers:
             worker.terminate()
         assert [worker.wait(WAIT_S_MAX) for worker in self._workers] == [0] * WORKERS
@@ -215,10 +215,11 @@ class Shop:
             return state.open == state.unread == 0
 
     def check(self) -> list[str]:
-        """Check, with no worker at work, that rows, bills and acks are of the same orders.
+        """Check, after the workers have stopped, that rows, bills and acks have the same orders.
 
-        No other order is a dead letter, and none is twice. The server has refused what it had to,
-        and has not failed. Return the names of the orders that were billed, in that order.
+        All other settled orders, which workers reject, are dead letters, and no order appears
+        twice. The server has refused what it had to, and has not failed. Return the names of the
+        billed orders, in the order of their bills.
         """
         assert "Traceback" not in self._server.log
         with self.connected() as client:

@@ -1,6 +1,4 @@
-"""The disk takes no more writes under workers of a group: nothing acknowledged is lost, and they go
-on by themselves.
-"""
+"""The disk fills up while members of a group work: no ack is lost, and they resume on their own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,13 +15,13 @@ from tms.client.async_client import AsyncClient
 from tms.core.errors import LeaseLost, OutcomeUnknown, Unavailable
 
 BACKLOG = 100
-"""This number of orders waits, so that each member always has some."""
+"""The number of waiting orders, so that each member always has some."""
 LARGE = bytes(500_000)
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[tuple[Path, Shortage]]:
-    """A folder for a server, and what takes the disk from it: really, if that may be mounted."""
+    """A folder for a server, and a shortage for its disk: a full disk, if mounting is permitted."""
     with small_disk(tmp_path / "disk", 64) as disk:
         if disk is None:
             yield tmp_path / "data", FileLimit(0)
@@ -32,7 +30,7 @@ def place(tmp_path: Path) -> Iterator[tuple[Path, Shortage]]:
 
 
 class Shop:
-    """Orders that come, and members of a group that acknowledge them, alone or with a bill."""
+    """Incoming orders, and members of a group that acknowledge them, alone or with a bill."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -64,7 +62,7 @@ class Shop:
         return len(self.published) - len(self.acknowledged) - len(self.billed)
 
     def close(self) -> None:
-        """Let nobody publish any more."""
+        """Stop publishing."""
         self.is_closed = True
         self.changed.set()
 
@@ -123,7 +121,7 @@ class Shop:
         return not await self._client.transactions.in_progress()
 
     async def check(self) -> None:
-        """Each order was acknowledged once, with a bill or without one."""
+        """Check that each order was acknowledged once, with a bill or without."""
         bills = [bill.payload async for bill in self._bills.poll(committed=True, limit=10_000)]
         orders = [each.payload async for each in self._orders.poll(committed=True, limit=10_000)]
         assert set(self.published) <= set(orders)

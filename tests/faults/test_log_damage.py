@@ -1,4 +1,4 @@
-"""A log that a crash tore is opened with all that was acknowledged; a damaged one is not opened."""
+"""A log torn by a crash is opened with everything acknowledged; a damaged one is refused."""
 
 import asyncio
 import copy
@@ -48,7 +48,7 @@ def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Killed:
 
 @pytest.fixture
 def killed(killed_once: Killed, tmp_path: Path) -> Killed:
-    """A copy for the test to damage."""
+    """A copy that the test may damage."""
     shutil.copytree(killed_once.folder, tmp_path / "data")
     return Killed(tmp_path / "data", copy.deepcopy(killed_once.ledger))
 
@@ -59,7 +59,7 @@ def check_after_restart(killed: Killed) -> None:
 
 
 def log_of(killed: Killed) -> Path:
-    """Return the log that LevelDB was writing last."""
+    """Return the log that LevelDB wrote last."""
     logs = (killed.folder / "leveldb").glob("[0-9]*.log")
     return max(logs, key=lambda path: int(path.stem))
 
@@ -91,7 +91,7 @@ def test_a_torn_last_record_is_dropped(killed: Killed, part: Callable[[bytes], b
 
 
 def test_a_last_record_that_goes_over_into_zeros_is_refused(killed: Killed) -> None:
-    """LevelDB cannot tell it from damage, and a program should not write into LevelDB's file."""
+    """LevelDB cannot distinguish it from damage, and only LevelDB should write into its file."""
     log = log_of(killed)
     whole = log.read_bytes()
     append_part_of_the_last_record(log, lambda record: record[:50] + bytes(len(record)))
@@ -145,7 +145,7 @@ def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) 
 
 
 def test_a_missing_file_is_refused_by_name(killed: Killed) -> None:
-    with serve(killed.folder) as server:  # its opening makes a table of the log
+    with serve(killed.folder) as server:  # opening it turns the log into a table
         assert server.url
         server.kill()
     hidden = killed.folder / "hidden"
@@ -165,7 +165,7 @@ def test_a_missing_file_is_refused_by_name(killed: Killed) -> None:
 
 
 def test_damage_in_a_table_is_reported_and_not_handed_out(killed: Killed) -> None:
-    with serve(killed.folder) as server:  # its opening makes a table of the log
+    with serve(killed.folder) as server:  # opening it turns the log into a table
         assert server.url
         server.kill()
     table = max((killed.folder / "leveldb").glob("*.ldb"), key=lambda path: path.stat().st_size)

@@ -1,6 +1,6 @@
-"""The disk takes no more writes under clients that run transactions: readers of all kinds continue.
+"""The disk fills up while clients run transactions: readers of all kinds continue.
 
-They are given what was durable before, and nothing that is in doubt.
+They get everything that was durable before, and nothing that is in doubt.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ ORDERS = TopicId("default", "orders")
 
 @pytest.fixture(params=["files may not grow", "disk is full"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, Shortage]]:
-    """A folder for a server, and what takes the disk from it."""
+    """A folder for a server, and a shortage for its disk."""
     if request.param == "files may not grow":
         yield tmp_path, FileLimit(0)
         return
@@ -51,7 +51,7 @@ class Consumer:
         self._number = 0
 
     async def once(self) -> None:
-        """Commit one. Raises what the server says."""
+        """Commit one; raise the server's error."""
         self._number += 1
         payload = b"%d" % self._number
         transactions = self._client.transactions
@@ -86,7 +86,7 @@ async def payloads(client: AsyncClient, topic: str, **options: Any) -> list[byte
 
 
 async def take_what_room_is_left(client: AsyncClient) -> None:
-    """As transactions do, so that the write that fails first is of some."""
+    """Fill the disk by transactional publishes, so that the first failed write is one of them."""
     with pytest.raises((Unavailable, OutcomeUnknown)):  # noqa: PT012
         while True:
             await client.publish_all({"large": LARGE})
@@ -95,7 +95,7 @@ async def take_what_room_is_left(client: AsyncClient) -> None:
 async def read_all_ways(
     client: AsyncClient, consumer: Consumer, own: int, moved: tms.SubscriptionPosition
 ) -> None:
-    """Read what is committed, by an own transaction, and where positions and ends are."""
+    """Read as a committed reader, in a transaction, and read positions and ends."""
     committed = [b"committed", *consumer.committed]
     assert await payloads(client, "orders", committed=True, limit=10_000) == committed
     assert await payloads(client, "orders", tx=own) == [b"committed"]
@@ -146,7 +146,9 @@ def test_they_are_given_what_is_durable(place: tuple[Path, Shortage]) -> None:
             await consumer.until(lambda: len(consumer.committed) >= done + 20)
             running.cancel()
             await asyncio.wait([running])
-            for left in await transactions.in_progress():  # what failed before its commit
+            for (
+                left
+            ) in await transactions.in_progress():  # requests that failed before their commit
                 await transactions.invalidate(left.transaction_id)
             shown = await payloads(client, "orders", committed=True, limit=10_000)
             assert shown[0] == b"committed"

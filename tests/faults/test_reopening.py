@@ -1,4 +1,4 @@
-"""Openings of LevelDB: again after a failed write, with calls under way, and after a crash."""
+"""LevelDB is reopened after a failed write, with calls in progress, and after a crash."""
 
 from collections.abc import Iterator
 from pathlib import Path

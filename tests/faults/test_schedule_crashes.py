@@ -1,7 +1,7 @@
 """The server is killed with -9 while messages are scheduled, cancelled and published.
 
-What was scheduled for certain is published once, waits, or was cancelled. What was cancelled for
-certain is never published.
+A message that was certainly scheduled is published once, waits, or was cancelled. One that was
+certainly cancelled is never published.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ TASKS = 4
 
 
 class Reminders:
-    """The knowledge about each message, by its payload."""
+    """The record of each message, by its payload."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -34,7 +34,7 @@ class Reminders:
         self.is_later: set[bytes] = set()
         self.cancelled: set[bytes] = set()
         self.in_doubt: set[bytes] = set()
-        """Those of a call without an answer."""
+        """Messages of a call without an answer."""
 
     async def work(self, client: AsyncClient, chance: random.Random) -> None:
         """Schedule and cancel until the server is gone."""
@@ -81,7 +81,7 @@ class Reminders:
         self.cancelled.add(payload)
 
     async def check(self, client: AsyncClient) -> None:
-        """Wait until what is due is published, and compare everything."""
+        """Wait until due messages are published, and compare everything."""
         topic = client.topic(TOPIC)
 
         async def are_published() -> bool:
@@ -111,7 +111,7 @@ class Reminders:
 
 
 async def crash(server: ServerProcess, reminders: Reminders, chance: random.Random) -> None:
-    """Check what there is, then kill the server while it works."""
+    """Check the current state, then kill the server while it works."""
     async with await tms.aio.connect(server.url, retry_for_s=0) as client:
         await client.topic(TOPIC).create(exist_ok=True)
         await reminders.check(client)

@@ -18,7 +18,7 @@ def mount(*arguments: str | Path) -> bool:
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> Iterator[Path]:
-    """A folder with data that cannot be written, even by root where that can be had."""
+    """A folder with data that cannot be written, not even by root, if the system allows that."""
     folder = tmp_path / "data"
     with tms.connect(f"leveldb:{folder}") as client:
         client.topic("t").create()

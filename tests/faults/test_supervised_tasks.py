@@ -1,7 +1,7 @@
 """Each task that must live continues after an error of any part that it depends on.
 
-The tasks are the real ones; one call of theirs raises instead of what it would do. A task that is
-not in the table fails the last test.
+The tasks are real, except that one of their calls raises an error. A task that is not in the table
+fails the last test.
 """
 
 import asyncio

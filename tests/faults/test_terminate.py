@@ -1,4 +1,4 @@
-"""SIGTERM under load: what was acknowledged is there, the end is in time and in good order."""
+"""SIGTERM under load: acknowledged messages are there, and the end is orderly and in time."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from tms.core.errors import AnswerLost, OutcomeUnknown, ServerUnreachable, Stopp
 
 TOPIC = "log"
 GRACE_S = 3600
-"""Far more than the wait for the end of the server takes: the grace is not used up."""
+"""Far longer than the test waits for the server's end, so the grace must not be used up."""
 
 
 async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.Random) -> int:
@@ -25,7 +25,7 @@ async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.
     ):
         await client.topic("idle").create()
         waiting = asyncio.create_task(_count_waiting(client))
-        # After this number of later answers, the server must have read that poll.
+        # After this number of later answers, the server must have received the waiting poll.
         await load.until_acknowledged(chance.choice((100, 300)))
         server.terminate()
         exit_code = await asyncio.to_thread(server.wait)

@@ -42,7 +42,7 @@ async def crash(server: ServerProcess, work: Work, chance: random.Random, name: 
 
 
 async def check(server: ServerProcess, work: Work) -> None:
-    """Check that readers come to the end of both topics, and what they find."""
+    """Check that readers reach the end of both topics, and check the messages found."""
     async with await tms.aio.connect(server.url) as client:
         marker = uuid4().bytes
         await client.publish_all({topic: [marker] for topic in TOPICS})

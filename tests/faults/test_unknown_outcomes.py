@@ -1,6 +1,6 @@
 """A write that failed may have been done: whichever it was, memory and tables must agree on it.
 
-Each test opens a second service on the same rows, which is what a restart would find.
+Each test opens a second service on the same rows, and so sees what a restart would find.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ async def poll(
 
 
 class World:
-    """A store, a clock, a service, and what a restart would find."""
+    """A store, a clock and a service; compares it with what a restart would find."""
 
     def __init__(self, **limits: int) -> None:
         self.store = MoodyStore()
@@ -66,14 +66,14 @@ class World:
             await work
 
     async def publish(self, topic: TopicId, *payloads: bytes) -> None:
-        """Publish, at once or, where the store was just settled, at the second attempt."""
+        """Publish at once, or at the second attempt if the store has just settled."""
         try:
             await self.service.publish(topic, payloads)
         except StoreUnavailable:
             await self.service.publish(topic, payloads)
 
     async def check_as_after_restart(self, topic: TopicId) -> list[bytes]:
-        """Check that the service gives what another would; return the payloads."""
+        """Check that a second service gives the same; return the payloads."""
         other = open_on(self.store, self.clock)
         try:
             wanted = await poll(other, topic)
@@ -148,7 +148,7 @@ def test_a_delete_that_turns_out_done_while_publishes_wait() -> None:
             waiting = asyncio.gather(
                 *(world.service.publish(A, [b"%d" % n]) for n in range(3)), return_exceptions=True
             )
-            await turns()  # they have found their topic, and are queued
+            await turns()  # the requests have found their topic, and are queued
             world.store.settle()
 
             assert {type(outcome) for outcome in await waiting} <= {StoreUnavailable, TopicNotFound}
@@ -232,7 +232,7 @@ class Lives:
             try:
                 await service.topic(topic)
                 self.ledgers[topic] = Ledger()
-                # Its messages are not known here; a new life begins with a clean ledger.
+                # The new life's messages are unknown here, so it begins with an empty ledger.
                 await service.delete_topic(topic)
                 await service.create_topic(topic)
             except TopicNotFound:

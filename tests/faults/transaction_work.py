@@ -24,7 +24,7 @@ class Undecided(Exception):
 
 
 class Work:
-    """The answers that the clients got about their transactions, by payload."""
+    """The answers that clients got for their transactions, by payload."""
 
     def __init__(self) -> None:
         self.committed: set[bytes] = set()
@@ -82,7 +82,7 @@ class Work:
         await transactions.commit(transaction, tms.CommitRequest(publish=stored))
 
     async def until_committed(self, count: int) -> None:
-        """Return when `count` more transactions were committed."""
+        """Return after `count` more transactions were committed."""
         wanted = len(self.committed) + count
         async with in_time():
             while len(self.committed) < wanted:
@@ -90,7 +90,7 @@ class Work:
                 await self._changed.wait()
 
     def check(self, shown: dict[str, list[bytes]]) -> None:
-        """Check what readers of both topics are given."""
+        """Check the messages that readers of both topics get."""
         for payloads in shown.values():
             assert max(Counter(payloads).values(), default=1) == 1
         left, right = (set(shown[topic]) for topic in TOPICS)

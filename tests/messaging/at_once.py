@@ -1,4 +1,4 @@
-"""Requests that wait together for a store, so that the queue of the writer fills."""
+"""Concurrent requests that wait for a store, so that the writer's queue fills."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ class Gate:
 async def asked_at_once(
     service: Service, gate: Gate, topic_id: TopicId, works: Sequence[Coroutine[Any, Any, Any]]
 ) -> list[Any]:
-    """Return what requests answer, or raise, of which the first is written behind the gate."""
+    """Return the answers or errors of requests that wait while the gate holds the first one."""
     queue = service._writer._queue
     await service.topic(topic_id)
     gate.passes.clear()
@@ -43,7 +43,7 @@ async def asked_at_once(
             while len(waiting) == 1 and queue:
                 await turns()
             while len(waiting) > 1 and not waiting[-1].done() and len(queue) == before:
-                await turns()  # until it waits, or was refused
+                await turns()  # until the request waits, or was refused
     finally:
         gate.passes.set()
     return await asyncio.gather(*waiting, return_exceptions=True)

@@ -81,7 +81,7 @@ async def service(
     limits: Limits,
     values: PayloadValues | None,
 ) -> AsyncIterator[Service]:
-    """A service with the topic `t`, loaded, so that publishing to it does not wait for a read."""
+    """A service with the topic `t`, loaded, so that a publish does not wait for a read."""
     engine = StoreRuntime(StoreTables(store), limits, clock, registry)
     service = Service(Writing(engine), checks=SchemaChecks(values))
     await service.create_topic(TOPIC)

@@ -12,7 +12,7 @@ from tms.core.values.topic import TopicId
 def take_in_what_was_deleted(
     topics: Mapping[str, ModelTopic], store: Store, deleted_ms: int
 ) -> None:
-    """Forget in the model what cleanup has deleted, which had expired when it did."""
+    """Remove messages deleted by cleanup from the model; check that they had expired."""
     for name, topic in topics.items():
         live_ms = topic.first_live_ms(deleted_ms)
         start = prefix(TopicId("default", name), topic.number)

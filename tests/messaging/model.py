@@ -1,7 +1,7 @@
-"""A model of the messaging service: plain lists and the rules of the documents, no storage.
+"""A model of the messaging service: plain lists and the documented rules, without storage.
 
-It gives ids as DESIGN section 2 says, so that ids are compared too. Every method is the shortest
-form of its rule, whatever it costs.
+It assigns ids as DESIGN section 2 says, so that ids are compared too. Every method is the shortest
+form of its rule, however slow.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from tms.core.values.transaction import Transaction, Visibility
 
 @dataclass
 class Ids:
-    """Ids that never go back: max(clock, last), the sequence going on within a millisecond."""
+    """Ids that never go back: max(clock, last); within a millisecond, the sequence continues."""
 
     last: tuple[int, int] = (-1, -1)
 
@@ -46,7 +46,7 @@ class ModelTopic:
     exists: bool = True
     data: Generation = field(default_factory=Generation)
     expired_ms: int = 0
-    """Messages that had expired when the ttl was raised stay expired."""
+    """Messages up to this time stay expired; they had expired when the ttl was raised."""
 
     def delete(self) -> None:
         self.exists = False
@@ -69,7 +69,7 @@ class ModelTopic:
         self.expired_ms = max(self.expired_ms, before_ms)
 
     def has_moved(self, if_last: bytes, now_ms: int) -> bool:
-        """Whether a publish behind `if_last` is refused; b"": behind nothing."""
+        """Whether a publish after `if_last` is refused; b"" stands for an empty topic."""
         keys = [MessageId(*entry.key).encode()[:10] for entry in self.data.entries]
         if not keys or not if_last:
             return bool(keys) or bool(if_last)
@@ -82,7 +82,7 @@ class ModelTopic:
         now_ms: int,
         expiry_ms: int | None = None,
     ) -> list[Entry]:
-        """Return the new entries; without messages, one reference, or the one that lives."""
+        """Return the new entries; without messages, one reference, or the live one."""
         living = self._living_reference(write_pointer, now_ms if expiry_ms is None else expiry_ms)
         if not messages and living is not None:
             return [living]
@@ -132,7 +132,7 @@ class ModelTopic:
             is_behind = MessageId(*entry.key, 2**63 - 1, 65_535).encode() < position
             decision = decide(entry, transaction)
             if decision is Visibility.STOP and not is_behind:
-                # The reader looks at the entry that its position lies in, and at all after it.
+                # The reader examines the entry that contains its position, and all later ones.
                 if entry.message is not None and not messages:
                     continue
                 break

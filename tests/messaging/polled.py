@@ -17,5 +17,5 @@ async def payloads(service: Service) -> list[bytes]:
 
 
 async def settle() -> None:
-    """Let every task run until it waits for something outside the loop."""
+    """Let every task run until it waits for something outside of the event loop."""
     await turns(10)

@@ -146,7 +146,7 @@ class ServiceMachine(RuleBasedStateMachine):
             self.passing = None
         take_in_what_was_deleted(self.topics, self.store, self.clock.deleted_ms)
         if breaks_off:
-            self.restart()  # and what is read then is from the table
+            self.restart()  # so that later reads are from the table
 
     @rule()
     def restart(self) -> None:
@@ -195,7 +195,7 @@ class ServiceMachine(RuleBasedStateMachine):
         return topic if topic is not None and topic.exists else None
 
     def expect(self, name: str, work: Coroutine[Any, Any, T]) -> T | None:
-        """Run a request on a topic, which is refused where there is none."""
+        """Run a request on a topic; if the topic does not exist, it must be refused."""
         if self.of(name) is None:
             with pytest.raises(TopicNotFound):
                 self.await_(work)
@@ -251,7 +251,7 @@ class ServiceMachine(RuleBasedStateMachine):
     @rule(name=NAMES, messages=st.just([]) | MESSAGES, pointer=WRITE_POINTERS)
     def publish_in_transaction(self, name: str, messages: list[Message], pointer: int) -> None:
         if not messages and pointer > self.service._writing.references._known_after:
-            return  # clocks have to agree: as we started, ours was behind that of its manager
+            return  # refused: the transaction's id is ahead of our clock at the start
         work = self.service.publish(TopicId("default", name), bodies(messages), pointer)
         published = self.expect(name, work)
         topic = self.of(name)
@@ -279,7 +279,7 @@ class ServiceMachine(RuleBasedStateMachine):
         last = (published.end_timestamp, published.end_sequence_id)
         topic = self.of(name)
         if topic is not None and first[0] < topic.first_live_ms(self.clock.deleted_ms):
-            return  # whose entries are left there, cleanup decides
+            return  # cleanup may have deleted some of these entries
         work = self.service.rollback(
             TopicId("default", name), RollbackRange(pointer, *first, *last)
         )
@@ -293,7 +293,7 @@ class ServiceMachine(RuleBasedStateMachine):
     def more_at_once_than_the_queue_takes(
         self, name: str, messages: list[Message], pointer: int
     ) -> None:
-        """Roll back and store while publishes wait; what is refused has changed nothing."""
+        """Roll back and store while publishes wait; refused requests change nothing."""
         self.publish_in_transaction(name, messages, pointer)
         topic, topic_id = self.of(name), TopicId("default", name)
         if topic is None:
@@ -308,7 +308,7 @@ class ServiceMachine(RuleBasedStateMachine):
         outcomes = self.await_(asked_at_once(self.service, self.gate, topic_id, works))
         *published, rolled_back, stored = outcomes
         now_ms = self.clock.now_ms()
-        for at in (0, 2, 1):  # a flush appends plain messages behind the others
+        for at in (0, 2, 1):  # a flush appends plain messages after the others
             if not isinstance(published[at], QueueFull):
                 new = topic.publish(messages, pointers[at], now_ms)
                 assert published[at] == Published(KEY.pack(*new[0].key), len(new), pointers[at])

@@ -16,7 +16,7 @@ LIMITS = Limits(message_bytes_max=100, request_bytes_max=1000)
 
 
 class Held:
-    """An admission with its clock and the rules that it heeds."""
+    """An admission with its clock and its rules."""
 
     def __init__(self, **settings: int) -> None:
         self.clock = ManualClock(NOW_MS)
@@ -199,7 +199,7 @@ def test_a_rate_holds_on_the_average_and_a_wait_is_always_enough(
 
     for first in range(len(taken)):
         for last in range(first, len(taken)):
-            # In any stretch of time: what is paid off in it, and a second's worth or one publish.
+            # Any stretch allows its own share of the rate, plus one second's amount or one publish.
             counts = [count for _, count in taken[first : last + 1]]
             stretch_ms = taken[last][0] - taken[first][0]
             at_once = max(per_s * 1000, max(counts) * 1000)

@@ -32,7 +32,7 @@ def read_on(topic: TopicCache, key: bytes, *, limit: int, bytes_max: int) -> lis
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """Two topics in one budget, each beside the list of what was added to it."""
+    """Two topics in one budget, each with the list of entries added to it."""
 
     @initialize(bytes_max=st.sampled_from([0, 1_500, 5_000, 100_000]))
     def start(self, bytes_max: int) -> None:
@@ -83,7 +83,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule()
     def it_is_complete_from_its_floor_on(self) -> None:
-        """Reading encodes what waits for it, so this is not looked at after each step."""
+        """Reading encodes pending entries, so this is not checked after each step."""
         for topic, added in zip(self.caches, self.added, strict=True):
             expected = [(key, pointer) for key, pointer in added if key >= topic.floor]
             entries_of = [

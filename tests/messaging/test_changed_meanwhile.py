@@ -1,4 +1,4 @@
-"""A topic that is changed while a publish waits takes nothing that its properties refuse."""
+"""If a topic changes while a publish waits, the new properties apply to the publish."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ COMPACT = {"cleanup": "compact"}
 
 
 class Checking:
-    """A registry that takes its time, and asks whether each payload begins with a letter."""
+    """A slow registry, which refuses one payload if a test says so."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -111,7 +111,7 @@ async def test_what_waits_to_be_written_is_refused_once_the_topic_has_changed(
     await settle()
     changed = asyncio.ensure_future(service.update_topic(TOPIC, dict(COMPACT)))
     await settle()
-    # The state hears of it while the publish is queued.
+    # The topic's state changes while the publish is queued.
     state = service._engine.states.loaded(TOPIC)
     assert state is not None
     asked = asyncio.ensure_future(WAYS[way](service))

@@ -15,7 +15,7 @@ from tms.metadata.cache import JsonCodec
 
 pytestmark = pytest.mark.anyio
 OLD = b'{"id":1,"address":"http://1","version":"0.1.0","since_ms":1,"store_format":2}'
-"""As versions register that know no feature."""
+"""The entry of a server of a version that knows no features."""
 
 
 class CountingStore(MemoryStore):

@@ -1,4 +1,4 @@
-"""A topic that is created again has nothing of what was published to the generation before."""
+"""A topic that is created again has no messages of the generation before."""
 
 from collections.abc import AsyncIterator
 
@@ -28,7 +28,7 @@ async def services(clock: ManualClock, registry: CollectorRegistry) -> AsyncIter
 
 
 async def create_again(services: OpenServices) -> TopicMetadata:
-    """Return the topic as it was deleted."""
+    """Delete the topic and create it again; return its deleted metadata."""
     topic = await services.messaging.topic(TOPIC)
     await services.messaging.delete_topic(TOPIC)
     await services.messaging.create_topic(TOPIC)
@@ -49,7 +49,7 @@ async def below_end(services: OpenServices, *, committed: bool) -> list[bytes]:
 async def test_ends_are_not_held_back_by_the_generation_before(
     services: OpenServices, clock: ManualClock, *, committed: bool
 ) -> None:
-    """Neither by what a transaction published there, nor by what it refers to."""
+    """Neither messages nor references of a transaction in the old generation hold them back."""
     messaging = services.messaging
     tx = await services.transactions.start(StartRequest())
     await messaging.publish(TOPIC, [b"before"], tx.write_pointer)
@@ -80,7 +80,7 @@ async def test_an_invalid_transaction_is_inverted_in_its_own_generation(
 
 
 async def test_a_rollback_is_of_all_generations(services: OpenServices) -> None:
-    """Nobody reads the one before, so nothing of it is left to undo."""
+    """Nobody reads the earlier generation, so nothing in it needs to be undone."""
     messaging, transactions = services.messaging, services.transactions
     tx = await transactions.start(StartRequest())
     published = (await messaging.publish(TOPIC, [b"before"], tx.write_pointer)).rollback_range
@@ -95,7 +95,7 @@ async def test_a_rollback_is_of_all_generations(services: OpenServices) -> None:
 async def test_a_deleted_topic_is_not_forgotten_before_those_have_ended_who_published_to_it(
     services: OpenServices, end: str, *, refers: bool
 ) -> None:
-    """Created again after that, it would have the same generation."""
+    """If it were forgotten and then created again, it would have the same generation."""
     messaging, transactions = services.messaging, services.transactions
     one, other = [await transactions.start(StartRequest()) for _ in range(2)]
     if refers:
@@ -121,7 +121,7 @@ async def test_a_deleted_topic_is_not_forgotten_before_those_have_ended_who_publ
 async def test_of_several_topics_those_are_forgotten_that_are_as_given(
     services: OpenServices,
 ) -> None:
-    """Not one that was created again, nor one that a transaction in progress published to."""
+    """Neither a topic that was created again nor one used by a transaction in progress is."""
     messaging = services.messaging
     ids = [TopicId(TOPIC.namespace, f"deleted-{number}") for number in range(4)]
     deleted = []

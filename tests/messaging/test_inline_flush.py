@@ -1,4 +1,4 @@
-"""A flush is written by the event loop if requests come one at a time, otherwise by the thread."""
+"""The event loop writes a flush if requests come one at a time, otherwise the thread does."""
 
 import asyncio
 import threading
@@ -35,7 +35,7 @@ class WatchedStore(FaultyStore):
     """A store that records which thread writes, and is slow on request."""
 
     now_s = 0.0
-    """By the clock of the writer, for which nothing else takes time."""
+    """The time of the writer's clock, on which only writes take time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ async def service(store: WatchedStore) -> AsyncIterator[Service]:
 
 
 async def publish_until_here(service: Service, store: WatchedStore) -> None:
-    """Publish, one message after another, until the event loop writes them."""
+    """Publish one message after another until the event loop writes them."""
     for _ in range(2 * IN_A_ROW):
         await service.publish(TOPIC, [b"x"])
         if store.last_was_here:
@@ -188,7 +188,7 @@ class TestWriter:
 
 
 Flush = tuple[int, int, float, bool, int]
-"""Its requests, those behind it, its seconds, whether it failed, and the polls before it."""
+"""Its requests, the queued ones, its seconds, whether it failed, and the polls before it."""
 LONE: Flush = (1, 0, QUICK_S, False, 0)
 OTHERS: tuple[Flush, ...] = (
     (2, 0, QUICK_S, False, 0),

@@ -1,4 +1,4 @@
-"""How far subscriptions are behind, as metrics tell it, from the cache and from the table."""
+"""The lag of subscriptions in metrics, counted from the cache and from the table."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ class Opened:
     async def lag(
         self, *names: str, of: TopicId = TOPIC
     ) -> list[tuple[float | None, float | None]]:
-        """Look again; return the messages and seconds that subscriptions are behind."""
+        """Measure again; return the lag of subscriptions in messages and seconds."""
         await self.subscriptions.lags.refresh()
         return [self.told(of.namespace, of.name, name) for name in names]
 
@@ -164,7 +164,7 @@ async def test_a_look_reads_so_many_rows_and_glances_at_the_rest_and_the_next_co
 
 async def test_a_look_ends_in_time_whatever_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     class Slow(ManualClock):
-        """A clock on which each look at it takes 200 milliseconds."""
+        """A clock that advances by 200 milliseconds each time it is read."""
 
         def steady_ms(self) -> int:
             self.advance(200)
@@ -200,7 +200,7 @@ async def test_what_cannot_be_read_stays_as_it_was(caplog: pytest.LogCaptureFixt
 
 @pytest.fixture(params=[64 * 1024 * 1024, 0], ids=["cached", "from-the-table"])
 async def whole(request: pytest.FixtureRequest) -> AsyncIterator[OpenServices]:
-    """A service with transactions, and a subscription s on its topic."""
+    """A service with transactions, and a subscription `s` on its topic."""
     services = await open_services(
         "memory:",
         limits=Limits(cache_bytes_max=request.param),
@@ -252,7 +252,7 @@ async def test_each_message_of_a_stored_batch_counts(whole: OpenServices) -> Non
 
 @pytest.mark.parametrize("end", ["abort", "invalidate"])
 async def test_what_is_rolled_back_or_invalid_does_not_count(whole: OpenServices, end: str) -> None:
-    """Not even while its entries are not inverted: a committed reader is never given it."""
+    """Not even before its entries are inverted, as a committed reader never gets them."""
     tx = await whole.transactions.start(StartRequest())
     published = await whole.messaging.publish(TOPIC, [b"x"] * 10, tx.write_pointer)
     await whole.messaging.store(TOPIC, [b"y"] * 10, tx.write_pointer)

@@ -1,4 +1,4 @@
-"""Stored messages are published once, however often it is requested, even across restarts."""
+"""Stored messages are published once, however often requested, even across restarts."""
 
 from collections.abc import AsyncIterator
 
@@ -179,7 +179,7 @@ async def test_pointers_of_another_manager_are_looked_up(
     store: FaultyStore, clock: ManualClock, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_references, "_POINTERS_MAX", kept)
-    clock.advance(120_000)  # some pointers are from before it began
+    clock.advance(120_000)  # some pointers are older than the service
     pointers = [(NOW_MS + by_ms) * 1_000_000 for by_ms in (1, 100_000, 150_000, 150_001)]
 
     async def publish(service: Service) -> list[bytes]:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class CountedLines:
-    """Counts the lines of one module that this thread goes through."""
+    """Counts the lines of one module that this thread executes."""
 
     def __init__(self, file: str | None) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class CountedLines:
 
 
 async def lines_to_load_another(in_memory: int) -> int:
-    """Return the cost of loading a topic while that number are in memory, the maximum."""
+    """Return the lines run to load a topic while the maximum number is in memory."""
     limits, registry = Limits(topics_in_memory_max=in_memory), CollectorRegistry()
     tables = StoreTables(MemoryStore())
     service = Service(Writing(StoreRuntime(tables, limits, ManualClock(NOW_MS), registry)))

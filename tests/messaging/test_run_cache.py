@@ -1,4 +1,4 @@
-"""Stored runs in memory: what parts of one are given, what is kept, and that nothing is missed."""
+"""Stored runs in memory: which parts are returned, which are kept, and that none is missing."""
 
 from itertools import pairwise
 

@@ -39,7 +39,7 @@ def test_the_sequence_continues_within_a_millisecond_and_starts_again_in_the_nex
 
 
 def test_70_000_keys_are_65_536_in_one_millisecond_and_4_464_in_the_next() -> None:
-    """As CDAP's server was seen to give them."""
+    """CDAP's server was observed to assign them like this."""
     keys = [KEY.unpack(key) for key in KeySequence(None).take(70_000, NOW_MS)]
 
     assert keys[65_535] == (NOW_MS, 65_535)

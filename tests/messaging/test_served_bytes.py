@@ -37,7 +37,7 @@ def answers(block: MessageBlock) -> list[bytes]:
 
 
 def of_library(messages: list[Message]) -> list[bytes]:
-    """Return the blocks of both versions of Avro as the library writes them."""
+    """Return blocks in both Avro versions as the library writes them."""
     payloads = [{"id": each.id, "payload": each.payload} for each in messages]
     runs: list[dict[str, object]] = []
     for is_framed, group in groupby(messages, lambda each: each.body()[1]):
@@ -75,7 +75,7 @@ def test_cache_table_and_library_say_the_same(
         for key, message in zip(keys, messages, strict=True):
             expected.append(message._replace(id=key + NO_PAYLOAD_KEY))
         if data.draw(st.booleans()):
-            cache.slice(START, limit=1, bytes_max=1)  # what is there is encoded now
+            cache.slice(START, limit=1, bytes_max=1)  # encodes the entries added so far
     start = data.draw(st.integers(0, len(expected) - 1))
     limit = data.draw(st.integers(1, len(expected)))
 

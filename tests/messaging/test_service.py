@@ -1,4 +1,4 @@
-"""The five verbs: what each takes, gives and refuses, beyond what the model compares."""
+"""The five verbs: the input, output and refusals that the model does not compare."""
 
 import asyncio
 from dataclasses import replace
@@ -198,7 +198,7 @@ class TestReferences:
     async def test_payloads_older_than_the_ttl_are_not_given(
         self, service: Service, clock: ManualClock
     ) -> None:
-        """They may be pruned by then: a poll gives the same before and after."""
+        """They may have been pruned: a poll gives the same before and after that."""
         await service.update_topic(TOPIC, {"ttl": 10})
         await service.store(TOPIC, [b"old"], POINTER)
         clock.advance(6_000)
@@ -221,7 +221,7 @@ class TestReferences:
 async def test_raising_the_ttl_brings_nothing_back_that_has_expired(
     service: Service, clock: ManualClock
 ) -> None:
-    """Otherwise what readers are given would depend on how far cleanup has come."""
+    """Otherwise the messages that readers get would depend on the progress of cleanup."""
     await service.update_topic(TOPIC, {"ttl": 1})
     await service.publish(TOPIC, [b"x"])
     clock.advance(1_000)

@@ -1,8 +1,9 @@
-"""The whole service against the model, on both stores: any order of requests, restarts, clocks.
+"""The service compared with the model on both stores, in any order of requests and restarts.
 
 The cache, its blocks and the pages are made tiny, so that evictions, block borders and cut pages
-are the rule. Cleanup does a part of a pass now and then, and the rest of it later. What it may have
-taken is not brought back by the clock: then some of it would be there, and some not.
+are the rule. Cleanup does a part of a pass now and then, and the rest of it later. The clock is
+never set so far back that messages it may have deleted would be live again: only some of them would
+exist.
 """
 
 import shutil

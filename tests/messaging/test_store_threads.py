@@ -1,4 +1,4 @@
-"""Calls in threads: each is answered, in order, and a quick answer waits only while others come."""
+"""Calls in threads: answers come in order; a quick one waits only while others arrive."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Positions of consumers: moved only from the version that is known, durable, of one generation."""
+"""Positions of consumers move only from a known version, are durable, and end with the topic."""
 
 import asyncio
 
@@ -73,7 +73,7 @@ async def test_a_move_is_seen_once_it_is_durable(
     await subscriptions.create_subscription(TOPIC, "s")
     store.passed.clear()
     moving = asyncio.create_task(subscriptions.advance(Advance(TOPIC, "s", FIRST, FIRST_VERSION)))
-    await subscriptions.subscriptions(TOPIC)  # a turn of the read thread
+    await subscriptions.subscriptions(TOPIC)  # one turn of the read thread
     assert (await subscriptions.subscription(TOPIC, "s")).version == FIRST_VERSION
     store.passed.set()
     assert (await moving).version == FIRST_VERSION + 1
@@ -94,7 +94,7 @@ async def test_a_move_that_failed_is_as_the_store_has_it(
 
 
 async def made(subscriptions: SubscriptionService, service: Service, moves: list[Advance]) -> None:
-    """Make moves as a commit carries them."""
+    """Carry out moves like a commit does."""
     carried = subscriptions.carry(CommitRequest(moves), ANYBODY)
     assert carried is not None
     async with carried as part:
@@ -183,7 +183,7 @@ async def test_a_consumer_of_one_that_was_does_not_move_the_one_made_again(
     ended: str,
     by_ms: int,
 ) -> None:
-    """Whatever the clock was set to in the meantime."""
+    """This holds however the clock was set in the meantime."""
     before = await subscriptions.create_subscription(TOPIC, "s")
     for _ in range(3):
         before = await subscriptions.advance(Advance(TOPIC, "s", FIRST, before.version))
@@ -204,7 +204,7 @@ async def test_a_consumer_of_one_that_was_does_not_move_the_one_made_again(
 async def test_a_first_version_is_the_time_in_microseconds(
     subscriptions: SubscriptionService, clock: ManualClock
 ) -> None:
-    """So it does not come back either if nothing is known of the one before."""
+    """So a version is not repeated, even if nothing is known of the earlier subscription."""
     assert (await subscriptions.create_subscription(TOPIC, "s")).version == FIRST_VERSION
     clock.advance(1)
     assert (await subscriptions.create_subscription(TOPIC, "t")).version == FIRST_VERSION + 1000
@@ -213,7 +213,7 @@ async def test_a_first_version_is_the_time_in_microseconds(
 async def test_what_is_in_the_table_is_known(
     subscriptions: SubscriptionService, service: Service, clock: ManualClock
 ) -> None:
-    """After a restart with the clock set back."""
+    """It is known even after a restart with the clock set back."""
     before = await subscriptions.create_subscription(TOPIC, "s")
     clock.advance(-60_000)
     restarted = SubscriptionService(service._engine)

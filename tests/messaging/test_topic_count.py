@@ -97,7 +97,7 @@ async def test_those_of_a_store_that_is_opened_count_but_for_deleted_and_damaged
     store.write(batch)
 
     async with service_on(store, 4) as service:
-        await service.create_topic(topic("a"))  # beside c, which may be one, d and e
+        await service.create_topic(topic("a"))  # the others are d, e, and c, which may be a topic
         with pytest.raises(TooLarge):
             await service.create_topic(topic("b"))
 

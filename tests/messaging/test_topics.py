@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 async def test_who_reads_while_nothing_changes_waits_for_a_change_whose_caller_is_gone(
     service: Service, store: FaultyStore, clock: ManualClock
 ) -> None:
-    """Otherwise cleanup could go by an old row and a time behind that of the change."""
+    """Otherwise cleanup could use an old row with a time later than the change."""
 
     def read() -> tuple[int, TopicMetadata | None]:
         return clock.now_ms(), StoreMetadataTable(store).get(TOPIC)
@@ -30,7 +30,7 @@ async def test_who_reads_while_nothing_changes_waits_for_a_change_whose_caller_i
     reading = asyncio.create_task(service.unchanging(read))
     with pytest.raises(asyncio.CancelledError):
         await changing
-    await service.topics("default")  # a turn of the read thread
+    await service.topics("default")  # one turn of the read thread
     assert not reading.done()
     store.passed.set()
     now_ms, topic = await reading

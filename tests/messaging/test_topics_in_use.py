@@ -1,4 +1,4 @@
-"""More topics in use at once than are kept in memory: all are answered, and nobody spins."""
+"""More topics are in use than fit in memory: all requests are answered, and none spins."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -30,7 +30,7 @@ ID = b"\x01" * 20
 
 
 class CountingStore(MemoryStore):
-    """A memory store that counts what is read of topics' metadata."""
+    """A memory store that counts reads of topic metadata."""
 
     loads = 0
 
@@ -95,7 +95,7 @@ async def test_more_than_are_kept_are_refused_with_the_bound(services: OpenServi
 async def test_publishers_of_many_topics_do_not_lock_each_other_out(
     services: OpenServices,
 ) -> None:
-    """Three of them, each with three quarters of what is kept, in orders that cross."""
+    """Each of three publishers uses three quarters of the limit, in conflicting orders."""
     groups = [TOPICS[start : start + 3] for start in (0, 3, 6)]
     groups += [group[::-1] for group in groups]
     async with in_time():
@@ -156,7 +156,7 @@ async def test_polls_that_wait_for_more_topics_do_not_evict_each_other(
     messaging = services.messaging
 
     async def read_thread_turns(count: int) -> None:
-        """Wait `count` times until the read thread has done what it was asked before."""
+        """Wait `count` times until the read thread has done its queued work."""
         for _ in range(count):
             await messaging.topics("default")
 
@@ -167,8 +167,8 @@ async def test_polls_that_wait_for_more_topics_do_not_evict_each_other(
     for _ in range(3):
         await messaging.publish(TOPICS[0], [b"x"])
         await messaging.page(TOPICS[1], Reading(FIRST_ID, limit=10))
-        await turns(100)  # of which a spin would use each
-    await read_thread_turns(20)  # on a busy machine they load once more
+        await turns(100)  # a spinning request would use every turn
+    await read_thread_turns(20)  # on a busy machine topics are loaded once more
     loads = store.loads
     await read_thread_turns(20)
     assert store.loads == loads
@@ -182,7 +182,7 @@ async def test_polls_that_wait_for_more_topics_do_not_evict_each_other(
 
 
 async def test_what_takes_a_read_first_keeps_its_topic(services: OpenServices) -> None:
-    """Otherwise it would have to retry, again and again."""
+    """Otherwise the request would have to be retried again and again."""
     messaging, subscriptions = services.messaging, services.subscriptions
     tx = await services.transactions.start(StartRequest())
     async with in_time():

@@ -1,4 +1,4 @@
-"""The numbers of topics and namespaces: those of all together are those of each, and bounded."""
+"""Metrics of topics and namespaces: totals are the sums of all, and their number is bounded."""
 
 from collections import Counter
 

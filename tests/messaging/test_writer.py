@@ -112,7 +112,7 @@ async def test_a_request_has_contiguous_ids_among_many(service: Service) -> None
 async def test_all_kinds_of_publications_share_a_flush(
     service: Service, store: FaultyStore
 ) -> None:
-    """Plain ones are appended together; the others by themselves, before them."""
+    """Plain ones are appended together, after the others, which are appended one by one."""
     await service.publish(TOPIC, [b"before"])
     last = (await polled(service))[-1][0]
     await service.store(TOPIC, [b"stored"], POINTER + 1)
@@ -250,7 +250,7 @@ class TestFailingStore:
     async def test_what_failed_but_happened_is_below_all_that_follows(
         self, service: Service, store: FaultyStore
     ) -> None:
-        """A reader never sees a gap fill: the doubtful rows show before anything newer does."""
+        """A reader never sees a gap fill: rows in doubt become visible before newer ones."""
         await service.publish(TOPIC, [b"before"])
         store.writes_fail = store.writes_happen_all_the_same = True
         with pytest.raises(OutcomeUnknown):

@@ -7,13 +7,13 @@ from tms.core.values.batch import Batch
 
 
 class WritesThatFail:
-    """Whether writes fail, and whether those that do happen all the same."""
+    """Whether writes fail, and whether failed writes are carried out all the same."""
 
     writes_fail = False
     writes_happen_all_the_same = False
 
     def write_or_fail(self, write: Callable[[Batch], None], batch: Batch) -> None:
-        """Write as the store itself does, or fail. Raises `OutcomeUnknown`."""
+        """Write like the store itself, or fail. Raises `OutcomeUnknown`."""
         if not self.writes_fail or self.writes_happen_all_the_same:
             write(batch)
         if self.writes_fail:

@@ -1,4 +1,4 @@
-"""A server, and a program that takes part in its transactions with a database, to be killed."""
+"""A server, and a program to kill, which joins a database to the server's transactions."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -17,8 +17,7 @@ from tests.servers.server_process import ROOT, environment
 from tests.waiting import WAIT_S_MAX
 
 POINTS = ("persisting", "persisted", "committed", "decided", "done")
-"""Before the participant persists; after that; after TMS has committed; after the database has;
-after all."""
+"""Before and after the participant persists, after each of the two commits, and at the end."""
 
 
 def crash(url: str, namespace: str, kind: str, database: str, point: str) -> None:
@@ -39,7 +38,7 @@ def _die() -> None:
 
 
 def _deadly(participant: Any, point: str) -> Any:
-    """Return the participant, whose methods end the process where `point` says."""
+    """Return the participant, whose methods end the process at `point`."""
 
     def wrapped(verb: str, *, first: bool) -> Callable[[], object]:
         inner = getattr(participant, verb)
@@ -59,7 +58,7 @@ def _deadly(participant: Any, point: str) -> Any:
         case "committed":
             participant.post_commit = wrapped("post_commit", first=True)
         case "decided":
-            # SQLite's journal is still to be cleared then; PostgreSQL has nothing more to do.
+            # At this point SQLite must still clear its journal; PostgreSQL has nothing more to do.
             if hasattr(participant, "_journal"):
                 participant._journal.remove = lambda _: _die()
             else:

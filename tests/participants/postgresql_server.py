@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own: in a new folder, on a socket there, not run by root."""
+"""A private PostgreSQL server, in a new folder with its socket, and not run by root."""
 
 import os
 import pwd

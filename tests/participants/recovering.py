@@ -11,9 +11,10 @@ class Recovering(Protocol):
 
 
 def recovered(part: Recovering, client: tms.Client) -> Recovered:
-    """Return what a recovery does once the transaction of the program that died has ended.
+    """Return the result of a recovery once the transaction of the dead program has ended.
 
-    It ends as it would at its timeout, whose time the program needs to come to its point.
+    The transaction is invalidated, as by its timeout, which is long so that the program reaches its
+    point.
     """
     first = part.recover(client.transactions)
     if not first.in_progress:

@@ -205,7 +205,7 @@ def test_a_connection_in_pipeline_mode_is_refused(
     postgresql: PostgresqlServer,
     since: str,
 ) -> None:
-    """Nothing waits for the answer to PREPARE there: a deferred constraint would fail unseen."""
+    """The answer to PREPARE is not awaited: a deferred constraint would fail unseen."""
     tx = client.transaction(participants=[part])
     with ExitStack() as stack:
         if since == "before":
@@ -232,7 +232,7 @@ def test_who_joins_does_not_undo_rows_that_the_first_has_prepared(
 
     class AnotherJoins(Noting):
         def persist(self) -> None:
-            """Now that the first has prepared."""
+            """Join after the first participant has prepared."""
             with (
                 tms.connect(server.url, client.namespace) as other_client,
                 closing(psycopg.connect(postgresql.url)) as other,
@@ -348,7 +348,7 @@ def test_a_commit_within_the_transaction_is_an_error(
         insert(connection, "two")
 
     assert messages(client) == []
-    assert rows(postgresql) == ["one"]  # by the program's own will
+    assert rows(postgresql) == ["one"]  # the program committed this row itself
 
 
 def test_what_cannot_take_part_is_refused(
@@ -362,7 +362,7 @@ def test_what_cannot_take_part_is_refused(
     insert(connection, "own")
     with pytest.raises(RuntimeError, match="already"), client.transaction(participants=[part]):
         pass
-    connection.commit()  # what was its own has been left alone
+    connection.commit()  # the refusal left the program's own row alone
     assert rows(postgresql) == ["own"]
 
 

@@ -62,7 +62,7 @@ def test_rows_and_messages_are_committed_together(
 
     assert rows(path) == messages(client) == ["one", "two"]
     assert part.recover(client.transactions) == Recovered()
-    # Outside of a transaction the connection is as it was.
+    # Outside of a transaction the connection works as before.
     insert(connection, "three")
     connection.rollback()
     assert rows(path) == ["one", "two"]
@@ -113,7 +113,7 @@ def test_a_commit_that_is_refused_undoes_both(
         message = next(billing.poll(tx=tx))
         insert(connection, message.payload.decode())
         billing.advance(message, tx)
-        if runs == 1:  # another consumer moves it, back to where it was
+        if runs == 1:  # another consumer moves the position that this one is about to move
             other = topic.subscription("billing")
             other.advance(next(other.poll()))
             topic.publish(b"second")
@@ -157,7 +157,7 @@ def test_what_another_program_changed_since_is_not_overwritten(
 ) -> None:
     crash(server.url, client.namespace, "sqlite", str(path), "committed")
     with closing(sqlite3.connect(path)) as connection:
-        insert(connection, "mine")  # takes the id of the row that is missing
+        insert(connection, "mine")  # takes the id of the missing row
         connection.commit()
     found = part.recover(client.transactions)
     assert len(found.conflicting) == 1
@@ -217,7 +217,7 @@ def test_a_commit_within_the_transaction_is_an_error(
         insert(connection, "two")
 
     assert messages(client) == []
-    assert rows(path) == ["one"]  # by the program's own will
+    assert rows(path) == ["one"]  # the program committed this row itself
     assert client.transactions.info(tx.transaction_id).status in ("aborted", "invalid")
 
 
@@ -230,7 +230,7 @@ def test_what_cannot_take_part_is_refused(
     insert(connection, "own")
     with pytest.raises(RuntimeError, match="already"), client.transaction(participants=[part]):
         pass
-    connection.commit()  # what was its own has been left alone
+    connection.commit()  # the refusal left the program's own row alone
     assert rows(path) == ["own"]
 
     with pytest.raises(RuntimeError, match="schema"), client.transaction(participants=[part]):
@@ -266,7 +266,7 @@ def test_a_foreign_key_that_leads_nowhere_is_noticed_before_the_commit(
 def test_a_connection_with_an_attached_database_is_refused(
     client: tms.Client, part: SqliteParticipant, tmp_path: Path, since: str
 ) -> None:
-    """Its rows would be lost by a crash behind the commit: the journal has those of main."""
+    """A crash after the commit would lose its rows, because the journal has only those of main."""
     connection, other = part._connection, tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as made:
         made.execute("CREATE TABLE bills (name TEXT)")

@@ -1,4 +1,4 @@
-"""Changes that were recorded, made again in a copy, give the same rows, whatever was done."""
+"""Recorded changes, applied to a copy, give the same rows, whatever was done."""
 
 import sqlite3
 from contextlib import closing
@@ -67,7 +67,7 @@ def run(connection: sqlite3.Connection, done: list[Step]) -> None:
         try:
             connection.execute(statement, arguments)
         except (sqlite3.IntegrityError, sqlite3.OperationalError):
-            continue  # a violated constraint, or no savepoint of this name: nothing is changed
+            continue  # a violated constraint, or an unknown savepoint: nothing is changed
 
 
 @given(before=st.lists(steps, max_size=6), within=st.lists(steps, max_size=10))

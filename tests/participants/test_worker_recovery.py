@@ -1,4 +1,4 @@
-"""A worker ends what a program that died left prepared, and works on the same rows then."""
+"""A worker ends the transactions that a dead program left prepared, then works on their rows."""
 
 import asyncio
 import threading
@@ -57,7 +57,7 @@ def bills(postgresql: PostgresqlServer) -> list[str]:
 def die_prepared(
     client: tms.Client, postgresql: PostgresqlServer, *, then: str = "", timeout_s: int = 3
 ) -> None:
-    """Leave order 1 as a worker does that dies behind its PREPARE; `then` ends its transaction."""
+    """Leave order 1 like a worker that died after its PREPARE; `then` ends its transaction."""
     transaction = client.transactions.start(tms.StartRequest(timeout_s=timeout_s))
     with closing(psycopg.connect(postgresql.url)) as rows:
         rows.execute(INSERT, ("order 1",))
@@ -67,7 +67,7 @@ def die_prepared(
 
 
 class Connections:
-    """A connection of each thread."""
+    """One connection for each thread."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -113,7 +113,7 @@ def test_a_restart_before_the_transaction_of_the_dead_has_ended(
     connections: Connections,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Its one slot waits for the prepared row's lock, so nobody but the worker can end that."""
+    """Its only slot waits for the lock of the prepared row, which only the worker can release."""
     die_prepared(client, postgresql)
     client.topic("orders").publish(b"order 1")
 
@@ -159,7 +159,7 @@ def test_what_was_committed_is_there_when_the_worker_has_started(
     postgresql: PostgresqlServer,
     connections: Connections,
 ) -> None:
-    """Also if there is no message."""
+    """Even if there is no message."""
     die_prepared(client, postgresql, then="commit")
 
     @group.worker(transaction=True, participants=connections.participants)

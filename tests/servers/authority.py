@@ -1,4 +1,4 @@
-"""Certificates for tests, made by openssl: authorities, and what they sign."""
+"""Certificates for tests, made by openssl: authorities, and the certificates that they sign."""
 
 import subprocess
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Issued:
         return str(self.cert), str(self.key)
 
     def become(self, other: "Issued") -> None:
-        """Make the files of another, as a rotation puts them in place."""
+        """Replace the files with those of another certificate, as a rotation does."""
         for mine, new in ((self.cert, other.cert), (self.key, other.key)):
             draft = mine.with_suffix(".new")
             draft.write_bytes(new.read_bytes())
@@ -41,7 +41,7 @@ class Authority:
         _openssl("req", "-x509", *_EC, *where, "-subj", f"/CN=authority {folder.name}")
 
     def issue(self, name: str, sans: str = _OF_SERVER, *, is_expired: bool = False) -> Issued:
-        """Sign a certificate of a common name and alternative names, as openssl writes them."""
+        """Sign a certificate for a common name and alternative names, in openssl's notation."""
         stem = self._folder / f"issued{len(list(self._folder.iterdir()))}"
         request, extensions = stem.with_suffix(".csr"), stem.with_suffix(".ext")
         issued = Issued(stem.with_suffix(".pem"), stem.with_suffix(".key"))

@@ -1,4 +1,4 @@
-"""A process that a test waits for, and never for ever."""
+"""A process that a test never waits for without a limit."""
 
 import subprocess
 from threading import Timer
@@ -9,9 +9,10 @@ from tests.waiting import WAIT_S_MAX
 
 
 class BoundedProcess(subprocess.Popen[AnyStr]):
-    """A process that is killed if its test fails, and at the latest after `WAIT_S_MAX`.
+    """A process that is killed if its test fails, and after `WAIT_S_MAX` at the latest.
 
-    Otherwise a test that fails, or reads what never comes, would wait for ever for its end.
+    Otherwise a test that fails, or that reads output which never arrives, would wait for its end
+    for ever.
     """
 
     def __enter__(self) -> Self:

@@ -1,8 +1,8 @@
 """Runs `tms` and Python programs in forks, as `forking` does with servers.
 
 `Programs` gives their commands and executables. Each sends its arguments, environment, folder and
-standard streams to the process of tests, which has the template fork the program. It passes signals
-on, and ends as the program does; if it is killed itself, so is the program.
+standard streams to the process of tests, which makes the template fork the program. It passes
+signals on, and ends as the program does; if it is killed itself, so is the program.
 """
 
 import json
@@ -79,7 +79,7 @@ class Programs:
             try:
                 asking.send(str(program).encode())
                 select.select([ended, asking.fileno()], [], [])
-                signal.pidfd_send_signal(ended, signal.SIGKILL)  # it ended, or nobody asks any more
+                signal.pidfd_send_signal(ended, signal.SIGKILL)  # it ended, or its command is gone
                 code = self._template.ask({"wait": program})
             finally:
                 os.close(ended)

@@ -1,8 +1,9 @@
 """Starts servers by forking a process that has loaded them: a new interpreter takes a second more.
 
 Each process of tests has one template. It imports what `tms serve` does, has one thread, and ends
-with the process of tests. What it forks has its arguments, environment and output; `ps` shows the
-template's. Only the template can wait for what it forked, so it is asked to.
+with the process of tests. A forked process has its own arguments, environment and output, but `ps`
+shows those of the template. Only the template can wait for the processes that it forked, so it is
+asked to.
 """
 
 import atexit
@@ -28,7 +29,7 @@ class Template:
     """The process that is forked."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
-        """Start it, and do not wait."""
+        """Start the template, and do not wait for it."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = Lock()
         with theirs:
@@ -44,14 +45,15 @@ class Template:
         atexit.register(self._close)
 
     def _close(self) -> None:
-        """End it: it ends when nobody can give it an order any more."""
+        """End the template, which exits once nobody can send it an order any more."""
         self._control.close()
         self._process.wait()
 
     def ask(self, order: Mapping[str, object], *descriptors: int) -> int:
         """Return the answer to an order: `code` to run, or a process to `wait` for.
 
-        What it runs has three descriptors as its standard streams, or one for both its outputs.
+        The code that it runs gets three descriptors as its standard streams, or one for both
+        outputs.
         """
         with self._lock:
             socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
@@ -61,12 +63,12 @@ class Template:
 
 
 class ForkedProcess:
-    """A process that runs `code` with `arguments`: what tests use of `subprocess.Popen`."""
+    """A process that runs `code` with `arguments`; has the part of `Popen` that tests use."""
 
     def __init__(
         self, template: Template, code: str, arguments: list[str], environment: Mapping[str, str]
     ) -> None:
-        """Fork it. Its standard streams are `stdout`, but for its input, which is empty."""
+        """Fork it. Both its outputs go to `stdout`; its input is empty."""
         output, theirs = os.pipe()
         self._template = template
         self._exit_code: int | None = None
@@ -80,7 +82,7 @@ class ForkedProcess:
         self._lock = Lock()
 
     def poll(self) -> int | None:
-        """Return the exit code once it has ended; -9 where it was killed."""
+        """Return the exit code once it has ended; -9 if it was killed."""
         try:
             return self.wait(0)
         except subprocess.TimeoutExpired:
@@ -112,13 +114,13 @@ class ForkedProcess:
         self.send_signal(signal.SIGTERM)
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal, if it has not been waited for: until then the id is its own."""
+        """Send it a signal, unless it was waited for: after that, its id may be reused."""
         if self._exit_code is None:
             os.kill(self.pid, number)
 
 
 def serve(control_fd: int) -> str:
-    """Do what the process of tests orders, in the template; in what it forks, return its code."""
+    """Carry out orders of the process of tests; in a forked process, return the code to run."""
     for module in ("api.app", "tms.cli.main", "tms.server.serving.process"):
         importlib.import_module(module)
     assert len(list(Path("/proc/self/task").iterdir())) == 1, (

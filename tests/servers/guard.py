@@ -1,6 +1,6 @@
-"""A gateway before a server, which lets in who has credentials that it accepts.
+"""A gateway in front of a server, which lets in clients with credentials that it accepts.
 
-It answers others as TMS does: 401, and nothing was done.
+It answers other clients as TMS does: 401, and the request has no effect.
 """
 
 import http.client
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def guarding(port: int) -> Iterator[Guard]:
-    """Make a guard before the server at a port."""
+    """Put a guard in front of the server at a port."""
     with Guard(port) as guard:
         thread = Thread(target=guard.serve_forever, args=(0.01,))
         thread.start()

@@ -1,8 +1,8 @@
-"""Ends the programs that a process of tests has started, once that process has ended in any way.
+"""Ends the programs that a process of tests has started, however that process itself ended.
 
 Every process that a test starts inherits `MARK` in its environment. A keeper, a process of its own,
 waits until its parent ends, and then kills all processes with its parent's mark. So neither Ctrl-C
-nor kill -9 leaves a server behind, in whatever session it is.
+nor kill -9 leaves a server running, whatever session it is in.
 """
 
 import os
@@ -15,11 +15,11 @@ MARK = "STARTED_BY_TESTS"
 
 
 def keep() -> None:
-    """Mark what this process starts from now on, and start the keeper."""
+    """Mark all processes that this one starts from now on, and start the keeper."""
     own = f"{os.getpid()}-{Path('/proc/self/stat').read_text().rsplit(')', 1)[1].split()[19]}"
     os.environ[MARK] = own
     command = [sys.executable, "-S", "-E", __file__, str(os.getpid()), own]
-    os.posix_spawn(command[0], command, os.environ, setsid=True)  # Ctrl-C is not for it
+    os.posix_spawn(command[0], command, os.environ, setsid=True)  # the keeper ignores Ctrl-C
 
 
 def marked(own: str) -> list[int]:
@@ -49,7 +49,7 @@ def kill(pid: int) -> None:
 
 
 def main() -> None:
-    """Wait for the end of the process named, and kill what it left."""
+    """Wait until the given process ends, and kill the programs that it left."""
     parent, own = int(sys.argv[1]), sys.argv[2]
     try:
         ended = os.pidfd_open(parent)

@@ -1,8 +1,8 @@
-"""A TCP proxy before a server, which is cut, silent or slow, and loses or catches single requests.
+"""A TCP proxy in front of a server: cut, silent or slow; loses or catches single requests.
 
-Threads carry the bytes, one for each way of a connection, so that tests with an event loop and
-tests without one can use it. It knows no protocol: a request is what arrives at once. So small
-ones do, or their heads, on this machine.
+Threads carry the bytes, one for each direction of a connection, so that tests with and without an
+event loop can use it. It knows no protocol: it takes the bytes that arrive together for a request.
+On this machine that holds for small requests, and for the heads of others.
 """
 
 import socket
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 Loss = Literal["request", "answer"]
-"""`request`: the server never gets it. `answer`: the server carries it out, nobody is reported."""
+"""`request`: the server never gets it. `answer`: the server carries it out, unanswered."""
 _Fault = Loss | Literal["catch"]
 
 HOST = "127.0.0.1"
@@ -21,14 +21,14 @@ _AT_ONCE = 1024 * 1024
 
 
 class Proxy:
-    """Forwards connections to a port of this machine; a context manager that leaves none behind."""
+    """Forwards connections to a port of this machine; a context manager that closes all of them."""
 
     def __init__(self, port: int) -> None:
-        """Listen, on a port of its own."""
+        """Listen on a free port of this machine."""
         self._server = (HOST, port)
         self.port = 0
         self.delay_s = 0.0
-        """How long everything is kept, each way, unless it is closed."""
+        """How long bytes are delayed in each direction, unless the proxy is closed."""
         self.caught = threading.Event()
         """Set when a request was caught."""
         self._caught = b""
@@ -53,43 +53,43 @@ class Proxy:
         self._is_closed.clear()
 
     def close(self) -> None:
-        """Break all connections, and refuse new ones until `open`. Twice is not an error."""
+        """Break all connections, and refuse new ones until `open`. May be called twice."""
         _shut(self._listener)
         self._acceptor.join()
         self._listener.close()
         self.cut()
-        self._is_closed.set()  # nothing is held of what was cut, nor delayed
+        self._is_closed.set()  # the bytes of cut connections are neither held nor delayed
         self.release()
 
     def cut(self) -> None:
-        """Break all connections; what is held of them is lost."""
+        """Break all connections; bytes held for them are lost."""
         for each in list(self._sockets):
             _shut(each)
 
     def hold(self) -> None:
-        """Let connections be, and nothing through."""
+        """Keep connections open, but let no bytes through."""
         self._flows.clear()
 
     def release(self) -> None:
-        """Let through what was held and what comes."""
+        """Let the held bytes through, and all later ones."""
         self._flows.set()
 
     def lose(self, loss: Loss, *parts: bytes, times: int = 1) -> None:
-        """Lose the next requests that have all these parts, each with its connection."""
+        """Lose the next requests that contain all these parts, and break their connections."""
         self._wanted += [(loss, parts)] * times
 
     def catch(self, *parts: bytes) -> None:
-        """Keep the next request that has all these parts, as a gateway that is paused with it."""
+        """Keep the next request that contains all these parts, like a gateway that is paused."""
         self._wanted.append(("catch", parts))
 
     def send_caught(self) -> None:
-        """Let the server have what was caught, and return when it has answered."""
+        """Send the caught request to the server, and return when it has answered."""
         with socket.create_connection(self._server, ANSWER_S_MAX) as server:
             server.sendall(self._caught)
             assert server.recv(1)
 
     def heard(self, request: bytes) -> None:
-        """Do nothing; a test overrides it to note what clients say, whatever becomes of that."""
+        """Do nothing; a test overrides it to record the bytes of clients, even lost ones."""
 
     def _accept(self) -> None:
         with suppress(OSError):  # it listens no more
@@ -99,7 +99,7 @@ class Proxy:
                 threading.Thread(target=self._connect, args=(client,), daemon=True).start()
 
     def _connect(self, client: socket.socket) -> None:
-        """Carry one connection to its end, which each side's is for the other."""
+        """Carry one connection to its end; if one side closes it, so does the other."""
         with client, suppress(OSError), socket.create_connection(self._server) as server:
             self._sockets.add(server)
             for each in (client, server):
@@ -135,7 +135,7 @@ class Proxy:
         _shut(client)
 
     def _next(self, source: socket.socket) -> bytes:
-        """Return the bytes that arrive, once they may pass; empty at the end."""
+        """Return the next bytes once they may pass; empty at the end."""
         try:
             data = source.recv(_AT_ONCE)
         except OSError:

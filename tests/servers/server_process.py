@@ -1,7 +1,8 @@
-"""A server in a process of its own, to stop, kill and start again.
+"""A server in its own process, which tests can stop, kill and start again.
 
-It is ended by its pid, whatever becomes of the test. Its output goes through a pipe, so that a
-limit on the size of its files is none on its log, and on to where pytest shows it with a failure.
+It is ended by its pid, however the test ends. Its output goes through a pipe, so that a limit on
+the size of its files does not limit its log, and from there to pytest, which shows it with a
+failure.
 """
 
 import functools
@@ -27,7 +28,7 @@ PYTHON = (sys.executable, "-c")
 COMMAND = (*PYTHON, MAIN)
 SHARDS = 3
 PATIENT = {"TMS_REGISTRY_CHECK_S_MAX": str(WAIT_S_MAX), "TMS_DISK_RESERVE_BYTES": "0"}
-"""A check of a schema takes long on a busy machine, most of all if it starts a process.
+"""A schema check takes long on a busy machine, especially if it starts a process.
 
 Folders of tests are kept for a while, so they have no reserve.
 """
@@ -46,7 +47,7 @@ for name, of_memory in {{
     for module in [module for module in sys.modules.values() if name in vars(module)]:
         setattr(module, name, of_memory)
 """
-"""Memory has no record of how it is divided."""
+"""A store in memory has no record of its shards."""
 
 
 def environment() -> dict[str, str]:
@@ -56,17 +57,17 @@ def environment() -> dict[str, str]:
 
 
 def template_of_tests(of_clock: Mapping[str, str] | None = None) -> Template:
-    """Return what this process of tests forks servers with this clock from, and programs."""
+    """Return the template from which this process forks servers with this clock, and programs."""
     return _template(os.getpid(), frozenset((of_clock or {}).items()))
 
 
 def programs_of_tests() -> Programs:
-    """Return what this process of tests forks programs by."""
+    """Return the programs that this process of tests forks."""
     return _programs(os.getpid())
 
 
 def tms_command() -> tuple[str, ...]:
-    """Return `COMMAND` as a fork, which starts in no time; its streams have to be open."""
+    """Return `COMMAND` as a fork, which starts quickly; its streams must be open."""
     return programs_of_tests().command(MAIN)
 
 
@@ -83,7 +84,7 @@ def _template(pid: int, of_clock: frozenset[tuple[str, str]]) -> Template:
 class ServerProcess:
     """`tms serve` on a store; a context manager that leaves no process behind.
 
-    At its end it kills: a test that wants the server to end in good order stops it.
+    It kills the server at its end: a test that needs an orderly end stops the server itself.
     """
 
     def __init__(
@@ -97,12 +98,12 @@ class ServerProcess:
         shard_by: ShardBy | None = None,
         forked: bool = True,
     ) -> None:
-        """Start it, and do not wait. Port 0 is any free one. Without a store it has none.
+        """Start the server without waiting. Port 0 is any free port; `store` is optional.
 
-        It does not find the modules `without`, as if their packages were not installed. A test may
-        set its clock. `limits` are those that users cannot set. With a rule `shard_by`, its store,
-        `memory:`, has `SHARDS` shards. If it may be `forked` and lacks no modules, it is a fork of
-        a process that has loaded the server, with its clock.
+        The modules in `without` cannot be imported, as if their packages were not installed. A test
+        may set the clock. `limits` are those that users cannot set. With a rule `shard_by`, the
+        store, `memory:`, has `SHARDS` shards. If the server may be `forked` and lacks no modules,
+        it is forked from a process that has loaded it with this clock.
         """
         before = ""
         if without:
@@ -141,7 +142,7 @@ class ServerProcess:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        # A descriptor of its own, as a process has: pytest takes the other one away between tests.
+        # Duplicate the descriptor, as a process would: pytest replaces the original between tests.
         with self._process.stdout as output, os.fdopen(os.dup(_STDERR), "w", 1) as shown:
             for line in output:
                 self._lines.append(line)
@@ -163,7 +164,7 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """Where it serves; waits until it does."""
+        """The URL that it serves; waits until it does."""
         return self._greeted()[1]
 
     @property
@@ -183,11 +184,11 @@ class ServerProcess:
         return self._process.poll() is None
 
     def wait_until_told(self, seconds: float) -> bool:
-        """Wait up to `seconds` until it serves or has ended; return whether it does either."""
+        """Wait up to `seconds` until it serves or has ended; return whether it did either."""
         return self._told.wait(seconds)
 
     def wait(self) -> int:
-        """Return the exit code once it has ended by itself; -9 where it was killed."""
+        """Return the exit code once it has ended by itself; -9 if it was killed."""
         try:
             exit_code = self._process.wait(WAIT_S_MAX)
         finally:
@@ -202,7 +203,7 @@ class ServerProcess:
         self._reader.join()
 
     def terminate(self) -> None:
-        """Ask it to stop, and do not wait."""
+        """Ask it to stop, and do not wait for its end."""
         self._process.terminate()
 
     def stop(self) -> int:

@@ -2,7 +2,7 @@
 
 Each starts when a test first asks for it. `end_unused` ends it after the last test of the files
 that use it, so that it takes no time and memory from other tests. (pytest's own scope for a folder
-takes an `__init__.py` in it.)
+requires an `__init__.py` in it.)
 """
 
 import shutil
@@ -22,7 +22,7 @@ _SHARED = (
     (("tests/tables/hbase/test_spark.py",), ("spark",)),
     (("tests/spark/",), ("server", "spark")),
 )
-"""Files and folders, and the fixtures that end with their last test, in this order."""
+"""Files and folders, and the fixtures that end, in this order, after their last test."""
 
 
 def _skip_without(*tools: str) -> None:
@@ -51,7 +51,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture(scope="session")
 def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """An HBase in one JVM, and its gateways, for tests that do not kill it."""
+    """An HBase in one JVM with its gateways, for tests that do not kill it."""
     from dev.hbase.servers import start  # noqa: PLC0415  its libraries are not for each process
 
     _skip_without("java", "mvn")
@@ -61,7 +61,7 @@ def hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 def end_unused(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End what the next test does not use and this one may have; later tests start new ones."""
+    """End the servers of this test that the next one does not use; later tests start new ones."""
     if not isinstance(item, pytest.Function):
         return
     for files, names in _SHARED:

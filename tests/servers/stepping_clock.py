@@ -1,7 +1,7 @@
-"""The clocks of processes that a test starts, and sets while they run.
+"""Clocks of test processes, which the test sets while they run.
 
-A shim (`stepping_clock.c`) adds to the machine's clocks what a file says. It is built with the C
-compiler of the machine: where there is none, the test fails and says so.
+A shim (`stepping_clock.c`) adds the offsets in a file to the machine's clocks. It is built with the
+machine's C compiler: without one, the test fails and says so.
 """
 
 import mmap
@@ -49,17 +49,17 @@ class SteppingClock:
         self._put()
 
     def step(self, by_ms: int) -> None:
-        """Set the wall clock forward, or back, under all who run."""
+        """Set the wall clock forward or back for all running processes."""
         self.wall_ms += by_ms
         self._put()
 
     def suspend(self, for_ms: int) -> None:
-        """Let time pass while the machine is suspended: both clocks run, and no process does."""
+        """Let time pass as if the machine were suspended: both clocks run, but no process does."""
         self.boot_ms += for_ms
         self.step(for_ms)
 
     def stand_still(self, for_ms: int) -> None:
-        """Take back time in which the processes were stopped, so that none has passed for them."""
+        """Undo the time in which the processes were stopped, so that none passed for them."""
         self.boot_ms -= for_ms
         self.steady_ms -= for_ms
         self.step(-for_ms)

@@ -1,4 +1,4 @@
-"""A test that fails beside a process ends it, instead of waiting for its end."""
+"""A test that fails while its process runs ends the process instead of waiting for it."""
 
 import subprocess
 import sys

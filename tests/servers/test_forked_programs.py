@@ -1,4 +1,4 @@
-"""A forked program is a process of its own for the process that started its command."""
+"""To the process that started its command, a forked program looks like any other process."""
 
 import os
 import signal

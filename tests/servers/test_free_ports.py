@@ -21,7 +21,7 @@ print(*processes.free_ports(1))
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """All that are left of a few ports, which this process holds but for one."""
+    """The free ones of a few ports, which this process holds except for one."""
     monkeypatch.setattr(processes, "_PORTS", FEW)
     held: list[socket.socket] = []
     monkeypatch.setattr(processes, "_held", held)
@@ -49,8 +49,8 @@ def test_no_port_is_given_twice_in_this_process_or_another(few: list[int]) -> No
 
     assert len(set(few)) == len(few) > 1
     assert asked.stdout.split() == [str(few[-1])]
-    assert asked.stderr == ""  # nothing is left open at its end
-    with socket.socket() as server:  # and servers may listen on what was given
+    assert asked.stderr == ""  # all sockets are closed when the process ends
+    with socket.socket() as server:  # and servers can listen on the ports that it got
         server.bind((HOST, few[0]))
         server.listen()
 

@@ -22,7 +22,7 @@ threading.Event().wait()
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended; a zombie has."""
+    """Whether a process has ended; a zombie counts as ended."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
     except OSError:

@@ -1,16 +1,17 @@
-"""Everything at once on a real server that is killed with -9, against a model, as long as wanted.
+"""Everything at once on a real server that is killed with -9, against a model.
 
     python -m tests.simulation.everything --seconds 1200 --seed 7
 
-Topics are created, deleted, created again and given another ttl; messages are published, alone, to
-several topics, and in transactions that commit, abort, time out, or are invalidated, with positions
-that move with them. More topics are in use than stay in memory, and cleanup makes pass after pass.
-Members take from groups, settle, and acknowledge with commits (`everything_groups`).
-The synchronous client is used too: the collector ends its half-read iterators, and signal handlers
-publish and close (`everything_clients`). In the middle of any of that the server's clock is set,
-and the server is killed, or stopped. What readers are given is compared with the model
-(`everything_model`) all the time, and the tables are verified while it is down. A copy of the
-folder loses a file then: it is refused, or has all rows.
+Topics are created, deleted, created again and given another ttl. Messages are published alone, to
+several topics at once, and in transactions that commit, abort, time out or are invalidated;
+positions move with the commits. More topics are in use than stay in memory, and cleanup runs one
+pass after another. Members take from groups, settle, and acknowledge with commits
+(`everything_groups`). The synchronous client is used too: the collector ends its half-read
+iterators, and signal handlers publish and close (`everything_clients`). At any moment the server's
+clock may be set, and the server may be killed or stopped. The messages that readers get are
+compared with the model (`everything_model`) all the time, and the tables are verified while the
+server is down. A file is then removed from a copy of the folder: the copy must be refused, or still
+have all rows.
 """
 
 import argparse
@@ -51,7 +52,7 @@ FLAGS = (
     *("--transaction-timeout-s-default", str(TIMEOUT_S), "--transaction-long-timeout-s", "4"),
     "--no-sync",
 )
-"""A kill is not a failure of the machine: what was written stays without a sync."""
+"""A kill does not take the machine down: everything written stays, even without a sync."""
 LIMITS = {"transaction_snapshot_edits": 200, "cleanup_grace_s": 1, "cleanup_slice_rows": 20}
 
 
@@ -68,7 +69,7 @@ class Everything:
         self.chance, self.counts = self.acts.chance, self.acts.counts
 
     async def episode(self) -> None:
-        """Start the server, compare all there is, and work until it is killed or stopped."""
+        """Start the server, compare everything, and work until it is killed or stopped."""
         lasts_s = self.chance.uniform(*EPISODE_S)
         kills = self.chance.random() < KILLED_SHARE
         with ServerProcess(self.store, *FLAGS, clock=self.clock, limits=LIMITS) as server:
@@ -93,7 +94,7 @@ class Everything:
                 raise Difference(server.log)
 
     async def work(self, until_s: float | None) -> None:
-        """Do one thing after another; until the server is gone, where that is None."""
+        """Do one act after another; if the number is None, until the server is gone."""
         acts, clients, groups = self.acts, self.clients, self.groups
         often = {
             acts.publish: 30,
@@ -124,7 +125,7 @@ class Everything:
         server.kill()
 
     async def verify(self) -> None:
-        """Verify the tables, which nobody has open."""
+        """Verify the tables while no server has them open."""
         inspection = inspect(self.store)
         try:
             for checked in CHECKED:
@@ -136,7 +137,7 @@ class Everything:
             inspection.close()
 
     def lose_a_file(self) -> None:
-        """Take a file from a copy of the folder: it is refused, or has the same rows."""
+        """Remove a file from a copy of the folder: the copy is refused, or has the same rows."""
         copy = self.folder.with_name(f"{self.folder.name}-copy")
         shutil.copytree(self.folder, copy)
         lost = lose_a_file(copy, self.chance)
@@ -165,7 +166,7 @@ def show(line: str) -> None:
 
 
 def run(folder: Path, seconds: float, seed: int, kills: int = 0) -> Counter[str]:
-    """Run for so long, and until the server was killed so often; return how often what was done.
+    """Run for this time, and for this many kills; return how often each act was done.
 
     Raises `Difference`.
     """
@@ -181,7 +182,7 @@ def run(folder: Path, seconds: float, seed: int, kills: int = 0) -> Counter[str]
 
 
 def main() -> None:
-    """Run as the command line says; what is left of a run that fails can be looked into."""
+    """Run as the command line says; a failed run leaves its folder for inspection."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))

@@ -1,4 +1,4 @@
-"""The acts of `everything` on a server, each with what the model learns from it."""
+"""The acts of `everything` on a server, and what the model learns from each."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ NAMES = tuple("abcdef")
 POSITIONS = ("p", "q")
 TTLS_S = (1, 2, 5, 30)
 BOUNDS = {"e": 10, "f": 40}
-"""About how many messages topics keep that have a bound."""
+"""The topics that have a bound, and about how many messages each keeps."""
 TIMEOUT_S = 3
 OPEN_MAX = 5
 LOST = (OutcomeUnknown, Unavailable)
@@ -53,17 +53,17 @@ def now_ms() -> int:
 
 
 class Killed(Exception):
-    """Raised when the server has gone while it was asked."""
+    """Raised if the server died during a request."""
 
 
 class Acts:
-    """The acts on one server after another, and the knowledge about it."""
+    """The acts on successive servers, and what is known of their state."""
 
     def __init__(self, seed: int, clock: SteppingClock) -> None:
         self.chance = random.Random(seed)
         self.clock = clock
         self.greatest_ms = 0
-        """No id is of a later time, unless its time has come."""
+        """The greatest time of any id; a later id must have a time that the clock has reached."""
         self.topics = {name: TopicModel(name, bound=BOUNDS.get(name)) for name in NAMES}
         self.open: list[Tx] = []
         self.settle: list[Settle] = []
@@ -73,7 +73,7 @@ class Acts:
         """The number of the latest payload."""
 
     async def set_the_clock(self) -> None:
-        """Set the server's clock far ahead, or right again. It does not believe that."""
+        """Set the server's clock far ahead, or right again; the server believes neither step."""
         if self.clock.wall_ms:
             self.clock.step(-self.clock.wall_ms)
         else:
@@ -81,7 +81,7 @@ class Acts:
             self.greatest_ms = max(self.greatest_ms, now_ms() + self.clock.wall_ms + STEPS_MS[0])
 
     def ask(self, services: RemoteServices) -> None:
-        """Ask these from now on."""
+        """Send requests to these from now on."""
         self.messaging, self.transactions = services.messaging, services.transactions
         self.subscriptions = services.subscriptions
 
@@ -95,7 +95,7 @@ class Acts:
         return [b"%d " % (self.number - n) + bytes(size) for n in range(count)]
 
     async def asked(self, work: Awaitable[T], *settle: Settle) -> T:
-        """Return the answer to a request. A kill leaves `settle` to be asked later."""
+        """Return the answer to a request. After a kill, `settle` finds out the outcome later."""
         try:
             return await work
         except LOST as error:
@@ -128,7 +128,7 @@ class Acts:
         return {} if topic.bound is None else {"retention_messages": topic.bound}
 
     async def topic_known(self, topic: TopicModel, began: int) -> None:
-        """Find out which change of a topic there was."""
+        """Find out which change of a topic was done."""
         try:
             found = await self.asked(self.messaging.topic(self.id_of(topic)))
         except TopicNotFound:
@@ -167,7 +167,7 @@ class Acts:
             tx.ranges.append((topic.name, generation, published.rollback_range))
 
     def stores(self, tx: Tx | None, topic: TopicModel) -> bool:
-        """Whether a transaction is to store first. Once: a reference stands for all stored."""
+        """Whether a transaction stores first; only once, as a reference publishes all of it."""
         where = topic.name, topic.generation
         if tx is None or where in tx.stored_in or self.chance.random() < 0.7:
             return False
@@ -176,12 +176,12 @@ class Acts:
 
     def added(self, topic: TopicModel, entries: list[Entry], began: int) -> None:
         for entry in entries:
-            # Under a clock that was ahead once, a topic's ids, or a transaction's, stay there.
+            # After a clock that was ahead, the ids of a topic or a transaction stay ahead.
             entry.written = (began, max(now_ms(), self.greatest_ms))
         topic.entries += entries
 
     async def publish_to_many(self) -> None:
-        """One request to two topics, or one to each at once."""
+        """Publish to two topics, by one request or by concurrent requests."""
         topics = [topic for topic in self.topics.values() if topic.exists]
         topics = self.chance.sample(topics, min(len(topics), 3))
         if self.chance.random() < 0.5:
@@ -236,12 +236,12 @@ class Acts:
             tx.fate = Fate.COMMITTED if way == self.commit else Fate.DEAD
 
     async def invalidate(self, tx: Tx) -> None:
-        """Leave all it has published to cleanup."""
+        """Invalidate a transaction, and leave its messages to cleanup."""
         assert tx.id is not None
         await self.transactions.invalidate(tx.id)
 
     async def commit(self, tx: Tx) -> None:
-        """Commit, with a position that moves."""
+        """Commit, and move a position with it."""
         assert tx.id is not None
         advances = []
         topic = self.existing()
@@ -265,7 +265,7 @@ class Acts:
             topic.last_version = max(topic.last_version, advance.expected_version + 1)
 
     async def ended(self, tx: Tx, advances: list[Advance]) -> None:
-        """Find out whether a commit was done; what it had to move says the same."""
+        """Find out whether a commit was done; the position that it moves must agree."""
         assert tx.id is not None
         with suppress(RequestError):
             info = await self.asked(self.transactions.info(tx.id))
@@ -276,7 +276,7 @@ class Acts:
                 tx.fate, tx.open_until_ms = Fate.OPEN, 0
 
     async def abort(self, tx: Tx) -> None:
-        """Roll back all of it, or not, and abort."""
+        """Abort, after rolling back all of it or nothing."""
         assert tx.id is not None
         if self.chance.random() < 0.7:
             for name, generation, published in tx.ranges:
@@ -302,7 +302,7 @@ class Acts:
             await self.check_position(topic, name)
 
     async def position_known(self, topic: TopicModel, name: str) -> None:
-        """Find out whether there is a position that was being created or deleted."""
+        """Find out whether a position exists that was being created or deleted."""
         was = topic.positions.get(name)
         try:
             found = await self.asked(self.subscriptions.subscription(self.id_of(topic), name))
@@ -322,7 +322,7 @@ class Acts:
             raise Difference(f"{topic.name}: {name} is {found}, not {topic.positions[name]}")
 
     async def check_everything(self) -> None:
-        """Find out what became of what was under way, and compare all topics and positions."""
+        """Find out the outcome of requests in progress; compare all topics and positions."""
         while self.settle:
             look = self.settle.pop(0)
             try:
@@ -337,7 +337,7 @@ class Acts:
                     await self.check_position(topic, name)
 
     async def check(self, topic: TopicModel | None = None) -> None:
-        """Compare what readers of a topic are given."""
+        """Compare the messages that readers of a topic get."""
         topic = topic or self.existing()
         if topic is None:
             return

@@ -1,8 +1,8 @@
 """The synchronous client in `everything`: finalizers that the collector runs, and signal handlers.
 
-Half-read iterators are left in cycles, and the collector ends them in the thread that calls or in
-the loop's own. A signal comes at any moment of a call, and its handler publishes or closes the
-client. Nothing of that may hang; what is published is in the model as all else is.
+Half-read iterators are left in cycles, and the garbage collector ends them in the calling thread or
+in that of the event loop. A signal arrives at any moment of a call, and its handler publishes or
+closes the client. None of this may hang; the model records these messages like all others.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ SIGNAL_S = 0.02
 CALLS = 4
 """At least this number of calls is made in the meantime."""
 LIVES_S = 5
-"""A topic whose messages expire sooner may have none when it is followed."""
+"""A topic whose messages expire sooner may be empty by the time it is followed."""
 
 
 class ClientActs:
-    """The work with one client after another, in the main thread."""
+    """The work with successive clients, in the main thread."""
 
     def __init__(self, acts: Acts) -> None:
         self.acts = acts
@@ -44,7 +44,7 @@ class ClientActs:
         return self._client
 
     def close(self) -> None:
-        """Close the client, if there is one; the next act has a new one."""
+        """Close the client, if there is one; the next act makes a new one."""
         client, self._client = self._client, None
         if client is not None:
             with _bounded("closing"):
@@ -72,7 +72,7 @@ class ClientActs:
             self.publish(topic)
 
     async def publish_in_a_handler(self) -> None:
-        """Publish to one topic, and from a signal handler to another."""
+        """Publish to one topic, and to another from a signal handler."""
         topics = [each for each in self.acts.topics.values() if each.exists]
         if len(topics) < 2:
             return
@@ -115,13 +115,13 @@ class ClientActs:
                     raise
                 self.acts.counts["closed in a handler"] += 1
         self.close()
-        await asyncio.sleep(0.05)  # what was under way is at the server before anything else is
+        await asyncio.sleep(0.05)  # the interrupted request reaches the server before any other
 
     def _delay_s(self) -> float:
         return self.acts.chance.uniform(0, SIGNAL_S)
 
     def publish(self, topic: TopicModel) -> None:
-        """Publish one message, which the model has from then on."""
+        """Publish one message, and record it in the model."""
         [payload] = self.acts.payloads(1)
         one, began = Publish(is_sure=False), now_ms()
         try:
@@ -152,7 +152,8 @@ def _check_advice(error: RuntimeError) -> None:
 def _bounded(what: str) -> Iterator[None]:
     """Raise `Difference` instead of waiting for ever.
 
-    Again and again, and at the end: one that is raised while something is collected gets lost.
+    It is raised repeatedly, and once more at the end, because an exception raised during garbage
+    collection is lost.
     """
     hanging: list[bool] = []
 
@@ -173,7 +174,7 @@ def _bounded(what: str) -> Iterator[None]:
 
 @contextmanager
 def _signalled(after_s: float, handle: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Send a signal once, whose handler is called; yield whether that has ended."""
+    """Send one signal that calls the handler; yield whether the handler has returned."""
     over: list[bool] = []
 
     def handled(*_: object) -> None:

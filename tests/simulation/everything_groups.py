@@ -1,7 +1,8 @@
 """The groups in `everything`: members of a server that is killed at any moment.
 
-What was acknowledged, alone or by a commit, is never given again, whatever was killed in between.
-Now and then a good worker empties a group: then it was given all that committed readers surely saw.
+A message acknowledged alone or by a commit is never delivered again, whatever was killed in
+between. Now and then a good worker drains a group: by then the group has delivered every message
+that committed readers surely saw.
 """
 
 from functools import partial
@@ -25,25 +26,25 @@ from tms.core.values.groups import (
 )
 
 GROUPS = {"a": ("g", Order.NONE), "b": ("k", Order.KEY)}
-"""By topic. Few, because no more are loaded at a time than topics are in memory."""
+"""The group of each topic; few, as only as many are loaded as topics are in memory."""
 MEMBERS = ("a", "b", "c")
 WORKER = "good"
 LATEST = 3
 
 
 class GroupActs:
-    """The acts on groups, and the knowledge about them."""
+    """The acts on groups, and what is known of them."""
 
     def __init__(self, acts: Acts) -> None:
         self.acts = acts
         self.chance = acts.chance
 
     def ask(self, groups: Groups) -> None:
-        """Ask these from now on."""
+        """Send requests to these from now on."""
         self.groups = groups
 
     async def change_group(self) -> None:
-        """Create a group, delete it, or have it begin again."""
+        """Create a group, delete it, or make it start again."""
         topic = self.acts.topics[self.chance.choice(list(GROUPS))]
         if not topic.exists:
             return
@@ -65,7 +66,7 @@ class GroupActs:
             topic.group.sought(is_sure=True)
 
     async def group_known(self, topic: TopicModel) -> None:
-        """Find out whether there is a group that was being created or deleted."""
+        """Find out whether a group exists that was being created or deleted."""
         name, _ = GROUPS[topic.name]
         try:
             await self.acts.asked(self.groups.group(self.acts.id_of(topic), name))
@@ -79,7 +80,7 @@ class GroupActs:
         return self.chance.choice(found) if found else None
 
     async def take(self) -> None:
-        """Publish something, and take; what is taken is perhaps never settled."""
+        """Publish something, and take; the messages taken may never be settled."""
         found = self.existing()
         if found is not None:
             topic, group = found
@@ -106,7 +107,7 @@ class GroupActs:
         return taken
 
     async def settle(self) -> None:
-        """Settle what was taken recently, or before."""
+        """Settle the messages of a recent take, or of an earlier one."""
         found = self.existing()
         given = None if found is None else found[1].latest(self.chance.randrange(LATEST))
         if found is None or given is None:
@@ -135,7 +136,7 @@ class GroupActs:
             raise
 
     async def commit_with_acks(self) -> None:
-        """Commit a transaction, with the acks of what was taken."""
+        """Commit a transaction, with the acks of messages that were taken."""
         found, acts = self.existing(), self.acts
         given = None if found is None else found[1].latest(self.chance.randrange(LATEST))
         if found is None or given is None or not acts.open:
@@ -167,7 +168,7 @@ class GroupActs:
             acts.counts["acks of commits"] += len(given.ids)
 
     async def ended(self, tx: Tx, group: Followed, ids: set[bytes]) -> None:
-        """Find out whether a commit was done: its acks hold if it was, and only then."""
+        """Find out whether a commit was done: its acks hold if and only if it was."""
         await self.acts.ended(tx, [])
         if tx.fate is Fate.COMMITTED:
             group.acknowledge(ids)
@@ -176,7 +177,7 @@ class GroupActs:
         self.acts.counts["acks of commits that were killed"] += 1
 
     async def drain(self) -> None:
-        """Make a good worker do all that is left."""
+        """Let a good worker settle everything that remains."""
         found = self.existing()
         if found is None:
             return

@@ -1,9 +1,9 @@
 """The messages that readers may get, by topics, transactions and positions as seen from outside.
 
-The server's clock runs, so expiry is known except for a margin: an entry is surely live, surely
-expired, or in between. A request that was in progress when the server was killed was done or not.
-That is known once a reader gets its messages, or does not although they would be live. A message
-that was once missing is never returned later.
+The server's clock runs, so expiry is known up to a margin: an entry is surely live, surely expired,
+or in between. A request that was in progress when the server was killed was either done or not.
+Which one is known once a reader gets its messages, or does not get them although they would be
+live. A message that was missing once is never returned later.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from tms.core.services.messaging import RollbackRange
 from tms.core.values.message import MessageId
 
 Window = tuple[int, int]
-"""Not before and not after, in ms since 1970."""
+"""The earliest and the latest time, in ms since 1970."""
 MARGIN_MS = 50
-"""By which keys may be ahead of the clock: a millisecond's ids are used up, or it was set back."""
+"""How far keys may be ahead of the clock, if a millisecond's ids ran out or it was set back."""
 
 
 class Fate(Enum):
@@ -27,7 +27,7 @@ class Fate(Enum):
     COMMITTED = "committed"
     DEAD = "dead"
     UNKNOWN = "unknown"
-    """A commit was under way when the server was killed."""
+    """A commit was in progress when the server was killed."""
 
 
 @dataclass(eq=False)
@@ -36,12 +36,12 @@ class Tx:
 
     id: int | None
     open_until_ms: int
-    """It may time out from then on."""
+    """It may time out from this time on."""
     fate: Fate = Fate.OPEN
     ranges: list[tuple[str, int, RollbackRange]] = field(default_factory=list)
-    """By topic and generation, what may be rolled back."""
+    """By topic and generation, the ranges that may be rolled back."""
     stored_in: set[tuple[str, int]] = field(default_factory=set)
-    """The topics and generations where it has stored, to publish it then."""
+    """The topics and generations where it has stored messages, which its commit publishes."""
 
 
 @dataclass(eq=False)
@@ -63,17 +63,17 @@ class Entry:
 
 
 def _is_open(tx: Tx | None, asked: Window) -> bool:
-    """Whether a transaction is in progress all the time; none is whose end was lost."""
+    """Whether a transaction is certainly in progress; not if the answer to its end was lost."""
     return tx is not None and tx.fate is Fate.OPEN and asked[1] < tx.open_until_ms
 
 
 class Difference(AssertionError):
-    """Readers were given something else than they may be."""
+    """Readers got something that they must not get."""
 
 
 @dataclass(eq=False)
 class TopicModel:
-    """One name, with what is known of its present generation."""
+    """A topic's name, and what is known of its present generation."""
 
     name: str
     bound: int | None = None
@@ -82,12 +82,12 @@ class TopicModel:
     generation: int = 0
     ttl_s: int = 1
     expired: Window = (0, 0)
-    """Up to when at least, and at most, entries had expired when the ttl was raised."""
+    """The earliest and latest time up to which entries had expired when the ttl was raised."""
     entries: list[Entry] = field(default_factory=list)
     positions: dict[str, tuple[bytes | None, int]] = field(default_factory=dict)
     group: Followed | None = None
     last_version: int = 0
-    """The greatest that any position had, in any generation."""
+    """The greatest version of any position, in any generation."""
 
     def created(self, generation: int, ttl_s: int) -> None:
         """Begin a generation."""
@@ -109,7 +109,7 @@ class TopicModel:
         self.ttl_s = ttl_s
 
     def _is_live(self, entry: Entry, asked: Window) -> bool | None:
-        """Whether an entry is always live, or never (False); None if only for some time."""
+        """True if an entry is live all the time, False if never, None if only for some of it."""
         oldest = max(asked[1] - self.ttl_s * 1000, self.expired[1]) + MARGIN_MS
         if entry.written[0] >= oldest:
             return True
@@ -117,7 +117,7 @@ class TopicModel:
         return None if entry.written[1] >= youngest else False
 
     def _matched(self, given: Sequence[tuple[bytes, bytes]]) -> dict[Entry, MessageId]:
-        """Return which entries were given; raise `Difference` for others, or another order."""
+        """Return the given entries; raise `Difference` for others, or another order."""
         by_payload = {entry.payload: index for index, entry in enumerate(self.entries)}
         found: dict[Entry, MessageId] = {}
         before = -1
@@ -132,7 +132,7 @@ class TopicModel:
         return found
 
     def check_all(self, given: Sequence[tuple[bytes, bytes]], asked: Window) -> None:
-        """Check what a reader without a transaction was given; learn from it."""
+        """Check the messages that a reader without a transaction got, and learn from them."""
         found = self._matched(given)
         for entry, parts in found.items():
             entry.of.is_sure = True
@@ -159,7 +159,7 @@ class TopicModel:
         self.entries = [entry for entry in self.entries if not self._is_past(entry, asked)]
 
     def surely_committed(self, entries: Sequence[Entry], asked: Window) -> list[bytes]:
-        """Return the payloads, of these, that committed readers surely were given all the time."""
+        """Return those of the payloads that committed readers surely got all the time."""
         return [
             each.payload
             for each in entries
@@ -182,11 +182,11 @@ class TopicModel:
         return 0
 
     def _is_past(self, entry: Entry, asked: Window) -> bool:
-        """Whether an entry no longer matters: it would be reported as nobody's."""
+        """Whether an entry no longer matters: it would be reported as unknown."""
         return entry.is_gone and entry.written[1] < asked[0] - 60_000
 
     def check_committed(self, given: Sequence[tuple[bytes, bytes]], asked: Window) -> None:
-        """Check what a reader of what is committed was given."""
+        """Check the messages that a committed reader got."""
         found = self._matched(given)
         may_stop = must_stop = False
         too_many = self._too_many()

@@ -1,7 +1,7 @@
-"""A gateway of HBase in memory, on which a call may have no answer, and come at any later time.
+"""A gateway of HBase in memory, whose calls may get no answer, and may arrive at any later time.
 
-All that a leader does about failures is its own: its store, its repeated calls, its intents. Only
-what is behind the gateway's client is simulated: tables of rows, each with a value and a time.
+A leader handles failures with its real code: its store, its repeated calls, its intents. Only the
+part after the gateway's client is simulated: tables of rows, each with a value and a time.
 """
 
 from collections.abc import Callable
@@ -37,11 +37,11 @@ class Mode(Enum):
 
     ANSWERED = "answered"
     HELD = "held"
-    """It is under way, and so is nothing behind it: no other call is sent any more."""
+    """The call is in flight without an answer, and no call after it is sent any more."""
     REPEATED = "repeated"
-    """It is under way, and the next attempt is answered."""
+    """The first attempt stays in flight, and the next attempt is answered."""
     STANDS_STILL = "stands still"
-    """Before a call, also one that reads, the machine pauses, and its clock with it."""
+    """The machine and its clock pause before the call, which may also be a read."""
 
 
 class Call(NamedTuple):
@@ -66,7 +66,7 @@ class Rows:
         self.tables[table][row] = Cell(value, self._time)
 
     def of(self, table: bytes) -> SortedDict:
-        """Return a table, to be read."""
+        """Return a table for reading."""
         return self.tables[table]
 
     def carry_out(self, call: Call, rows: int | None = None) -> Any:
@@ -130,7 +130,7 @@ class SimulatedGateway(Gateway):
         self._client = _Client(self, rows)
         self.mode = Mode.ANSWERED
         self.skip = 0
-        """This number of calls is answered before."""
+        """The number of calls that are answered before that."""
         self.is_cut = False
         """Whether nothing is sent any more: an earlier call has no answer."""
         self.scans = 0
@@ -138,7 +138,7 @@ class SimulatedGateway(Gateway):
         self.late: list[Call] = []
         """The calls in progress."""
         self.on_standing: Callable[[], object] = lambda: None
-        """Called by the thread that is about to pause, until `goes_on` is set."""
+        """Called by a thread that then pauses until `goes_on` is set."""
         self.goes_on = Event()
 
     def once(self, call: Callable[[Any], T]) -> T:
@@ -158,7 +158,7 @@ class SimulatedGateway(Gateway):
         return SimpleNamespace(client=self._client, open=lambda: None, close=lambda: None)
 
     def change(self, call: Call) -> Any:
-        """Carry out a call as the mode has it."""
+        """Carry out a call as the mode says."""
         if self.is_cut:
             raise TimeoutError("not answered")
         if self.mode not in (Mode.HELD, Mode.REPEATED):

@@ -19,7 +19,7 @@ SwitchOff = Callable[[pytest.MonkeyPatch], None]
 
 
 def fails(machine: type[RuleBasedStateMachine], first: int) -> bool:
-    """Whether a model finds something, in thirty runs from a seed on that is known to be quick."""
+    """Whether a model finds something, in thirty runs from a seed known to be quick."""
     for number in range(first, first + 30):
         seeded = type(machine.__name__, (machine,), {})
         try:

@@ -1,4 +1,4 @@
-"""Leaders that follow one another on simulated rows, and the calls of theirs that come late."""
+"""Successive leaders on simulated rows, and their calls that arrive late."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -25,18 +25,18 @@ LEASE_S = 1.0
 
 
 class Steady:
-    """The time that a lease is measured by, which does not matter here."""
+    """The steady clock that a lease is measured by, which does not matter here."""
 
     def now_s(self) -> float:
         return 0.0
 
 
 class Leader:
-    """The services of one leadership, which nothing waits for."""
+    """The services of one term of leadership; nothing waits for its late calls."""
 
     def __init__(self, rows: Rows, before: "Leader | None", now_ms: int) -> None:
         self.clock = ManualClock(1)
-        self.clock.set(max(1, now_ms))  # the machine has been up for long
+        self.clock.set(max(1, now_ms))  # the machine has been up for a long time
         self.time = trusted(self.clock, Limits())
         if before is not None:
             self.time.go_on_from(before.time.now_ms())
@@ -57,7 +57,7 @@ class Leader:
         self.is_open = True
 
     async def end(self) -> None:
-        """Lead no more; what is under way comes when it comes."""
+        """Stop leading; the calls in flight arrive at any time."""
         self.lease.end()
         self.is_open = False
         await self.services.close()
@@ -78,7 +78,7 @@ def taken_over(gateway: SimulatedGateway, lease: Lease) -> SealedTables:
 
 
 def _do_not_wait(_: float) -> None:
-    """Do not wait until calls of leaders before have come: they come when they come."""
+    """Do not wait for the calls of earlier leaders: they may arrive at any time."""
 
 
 def is_refused_by_seals(call: Call, rows: Rows, token: int) -> bool:
@@ -104,10 +104,10 @@ class End(Enum):
     OPEN = "open"
     COMMITTED = "committed"
     UNDONE = "undone"
-    """Aborted or invalid: no committed reader is ever given anything of it."""
+    """Aborted or invalid: no committed reader ever gets any of its messages."""
     UNKNOWN = "unknown"
     UNDOING = "undoing"
-    """As undone, but perhaps still in progress."""
+    """Like UNDONE, but perhaps still in progress."""
 
 
 NOT_COMMITTED = (End.OPEN, End.UNKNOWN, End.UNDOING, End.UNDONE)
@@ -115,7 +115,7 @@ NOT_COMMITTED = (End.OPEN, End.UNKNOWN, End.UNDOING, End.UNDONE)
 
 @dataclass(eq=False)
 class Work:
-    """A transaction, and what it did."""
+    """A transaction and its requests."""
 
     number: int
     transaction_id: int
@@ -124,27 +124,27 @@ class Work:
     certain: dict[TopicId, list[bytes]] = field(default_factory=dict)
     """The acknowledged publications, in order."""
     stored: dict[TopicId, list[bytes]] = field(default_factory=dict)
-    """The same of what was stored, which its commit publishes behind that."""
+    """The acknowledged stored messages, which its commit publishes after the others."""
     is_in_doubt: bool = False
-    """Whether a call of it got no answer: then it is given up."""
+    """Whether one of its calls got no answer; the transaction is then given up."""
 
 
 ANY = object()
-"""A position at the start, of whatever version."""
+"""A position at the start, with any version."""
 
 
 class PositionModel:
-    """Where a position may be: in one place, or in more after a call without an answer."""
+    """Where a position may be: one place, or several after a call without an answer."""
 
     def __init__(self) -> None:
         self.places: list[Any] = [None]
         self._in_doubt_of: Leader | None = None
-        """Under whom a call had no answer: it may be carried out until another leads."""
+        """The leader whose call got no answer: it may be carried out until another one leads."""
         self.mover: Work | None = None
         """The transaction that moves it to the last of the places."""
 
     def is_open_under(self, leader: Leader) -> bool:
-        """Whether it is still to be seen where a call or a transaction of his has put it."""
+        """Whether a call or a transaction of this leader may still decide where it is."""
         return self.mover is not None or self._in_doubt_of is leader
 
     def put(self, place: Any, leader: Leader, *, done: bool) -> None:
@@ -157,7 +157,7 @@ class PositionModel:
         self.mover = None
 
     def see(self, found: SubscriptionPosition | None, leader: Leader) -> None:
-        """Check where it was found; if no call can move it any more, it is there."""
+        """Check where it was found; if no call can move it any more, it stays there."""
         is_new = ANY in self.places and found is not None and found.after is None
         assert is_new or found in self.places, "a position is where nobody put it"
         if self._in_doubt_of is not leader:

@@ -1,8 +1,8 @@
 """Groups under successive leaders: an acknowledged state stays the same under the next leader.
 
-Members take, settle, fall silent and come late, over any takeover; acks go alone, or with commits.
-After each look at a topic its group is compared: what is committed and was read is open, or it is
-acknowledged, once and for good (`Followed`).
+Members take, settle, fall silent and come late, across any takeover; acks are sent alone or with
+commits. Each time a topic is read, its group is compared: every committed message that was read is
+open, or is acknowledged once and for good (`Followed`).
 """
 
 import asyncio
@@ -48,11 +48,11 @@ class GroupLeaders(LeadersMachine):
         super().__init__()
         self.followed = Followed()
         self.in_doubt_of: Leader | None = None
-        """Under whom something had no answer: it is decided when another has read the group."""
+        """The leader of an unanswered request, which is decided once another reads the group."""
         self.carried: dict[int, list[bytes]] = {}
-        """Ids that commits acknowledged which had no answer, by the numbers of their works."""
+        """Ids acknowledged by commits that got no answer, by the numbers of their works."""
         self.beside: set[bytes] = set()
-        """Ids whose ack came beside another leader, which may not have read the group yet."""
+        """Ids acknowledged by a former leader, before the next one may have read the group."""
 
     @initialize(order=st.sampled_from(Order))
     def begin(self, order: Order) -> None:
@@ -78,7 +78,7 @@ class GroupLeaders(LeadersMachine):
         super().end_leader(leader)
 
     def go_on_beside(self, before: Leader) -> None:
-        """A take is answered, and may give what another gives too; no ack of it is."""
+        """A former leader answers a take, perhaps with messages given elsewhere too, but no ack."""
         groups = before.services.groups
         with suppress(Unavailable, OutcomeUnknown):
             taken = self.await_(groups.take(GROUP_TOPIC, GROUP, Take("beside", 2)))
@@ -106,7 +106,7 @@ class GroupLeaders(LeadersMachine):
         return can_be_read
 
     def look_at_group(self) -> bool:
-        """Compare the group with what readers were given just now; return whether it can be."""
+        """Compare the group with what readers just got; return whether it could be read."""
         groups = self.services.groups
         try:
             shown = self.await_(groups.group(GROUP_TOPIC, GROUP))
@@ -132,7 +132,7 @@ class GroupLeaders(LeadersMachine):
     @rule(member=MEMBERS, messages=st.integers(1, 4), anew=st.booleans())
     def take(self, member: str, messages: int, anew: bool) -> None:  # noqa: FBT001
         if not self.look(GROUP_TOPIC):
-            return  # what is committed has to be known
+            return  # the set of committed messages must be known
         committed = {payload for _, payload in self.committed[GROUP_TOPIC]}
         take = Take(member, messages, anew=anew)
         done, taken = self.tried(self.services.groups.take(GROUP_TOPIC, GROUP, take), ANSWERED)
@@ -142,13 +142,13 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(member=MEMBERS, back=BACK, fate=FATES)
     def take_and_ack(self, member: str, back: int, fate: Fate) -> None:
-        """Publish, take, and acknowledge what was taken, or something of earlier takes."""
+        """Publish, take, and acknowledge the messages of this take or of earlier ones."""
         self.publish(GROUP_TOPIC, 2, ANSWERED)
         self.take(member, 2, anew=False)
         self.ack(back, 0, fate)
 
     def settled(self, given: Given, settle: Settle, fate: Fate) -> Any:
-        """Settle, and return the answer, None if there is none."""
+        """Settle; return the answer, or None without one."""
         self.followed.maybe |= self.beside
         work = self.services.groups.settle(GROUP_TOPIC, GROUP, given.member, settle)
         _, answer = self.tried(work, fate)
@@ -168,7 +168,7 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(back=BACK, held=HELD, member=MEMBERS)
     def ack_and_hand_on(self, back: int, held: Fate, member: str) -> None:
-        """Deliver acks after the next leader has read the group and done others."""
+        """Deliver acks after the next leader has read the group and carried out other acks."""
         self.take_and_ack(member, back, held)
         self.take_over(0, {GROUP_TOPIC}, writes=False)
         self.take_and_ack(member, 0, ANSWERED)
@@ -193,7 +193,7 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(by_ms=st.sampled_from([1_100, LEASE_S * 1_000 + 1]))
     def fall_silent(self, by_ms: int) -> None:
-        """Nobody answers until waits, or leases, are over."""
+        """Let members stay silent until waits or leases are over."""
         self.now_ms += by_ms
         self.leader.clock.advance(by_ms)
         self.renew()
@@ -239,7 +239,7 @@ class GroupLeaders(LeadersMachine):
     def commit_with_acks_and_hand_on(
         self, back: int, held: Fate, member: str, data: st.DataObject
     ) -> None:
-        """Make the next leader continue without knowing of a commit and its acks, or with both."""
+        """Make the next leader continue with a commit and its acks, or with neither."""
         self.publish(GROUP_TOPIC, 1, ANSWERED)
         self.take(member, 2, anew=False)
         self.commit_with_acks(back, held, data)
@@ -248,7 +248,7 @@ class GroupLeaders(LeadersMachine):
     @precondition(lambda self: not self.is_cut)
     @rule(member=MEMBERS, data=st.data())
     def ack_twice_at_once(self, member: str, data: st.DataObject) -> None:
-        """A commit and a settle of one flush want the same messages: one of them has them."""
+        """Ack the same messages by a commit and a settle of one flush: only one succeeds."""
         self.publish(GROUP_TOPIC, 1, ANSWERED)
         self.take(member, 2, anew=False)
         given, work = self.followed.latest(0), self.opened(data)
@@ -285,7 +285,7 @@ class GroupLeaders(LeadersMachine):
     # -- the end
 
     def teardown(self) -> None:
-        """The next leader's good worker gets all that is left, each once."""
+        """Check that a good worker of the next leader gets all remaining messages, each once."""
         try:
             if self.leaders:
                 self.take_over(0, set(), writes=False)

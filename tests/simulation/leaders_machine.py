@@ -1,9 +1,9 @@
-"""Leaders that follow one another at once, each of whose calls may come at any later moment.
+"""Leaders in quick succession, each of whose calls may arrive at any later moment.
 
-A call may be held, or held and repeated, at each place of what a leader does; it comes whole or in
-part, once or again, or never. Readers of all leaders are given one log: it only ever grows at its
-end, ids ascend, what was acknowledged is there, and transactions are whole. Positions are where the
-committed moves have put them. Clocks differ, and go back.
+Any call of a leader may be held, or held and repeated; it arrives whole or in part, once, again or
+never. Readers of all leaders get one log: it only grows at its end, ids ascend, every acknowledged
+message is there, and transactions are whole. Positions are where the committed moves have put them.
+Clocks differ, and go back.
 """
 
 from contextlib import suppress
@@ -43,7 +43,7 @@ class LeadersMachine(LeadersWorld):
     @precondition(lambda self: not self.is_cut)
     @rule(topic=TOPIC, fate=FATES)
     def write_the_registry(self, topic: TopicId, fate: tuple[Mode, int]) -> None:
-        """Publish only if the topic has nothing behind what was read, as the master does."""
+        """Publish only if the topic has nothing after the last message read, as the master does."""
         if not self.look(topic):
             return
         shown, payloads = self.oracle.shown[topic], self.payloads(1)
@@ -52,7 +52,7 @@ class LeadersMachine(LeadersWorld):
         try:
             done, _ = self.tried(publishing, fate)
         except TopicMoved:
-            return  # what had no answer has turned out to be there
+            return  # the unanswered publish turned out to be there
         if done:
             self.acknowledged[topic] += payloads
             if self.look(topic):
@@ -62,7 +62,7 @@ class LeadersMachine(LeadersWorld):
     @precondition(lambda self: not self.is_cut)
     @rule(fate=FATES)
     def prune(self, fate: tuple[Mode, int]) -> None:
-        """Take a transaction that wrote nothing off the list, as cleanup does."""
+        """Remove a transaction that wrote nothing from the invalid list, as cleanup does."""
         transactions = self.services.transactions
         done, started = self.tried(transactions.start(StartRequest()), (Mode.ANSWERED, 0))
         if not done:
@@ -113,7 +113,7 @@ class LeadersMachine(LeadersWorld):
     @precondition(lambda self: not self.is_cut)
     @rule(topic=TOPIC, fate=FATES, data=st.data())
     def store(self, topic: TopicId, fate: tuple[Mode, int], data: st.DataObject) -> None:
-        """Store something. Without an answer it may be there: the transaction continues."""
+        """Store something. Without an answer it may be stored or not; the transaction continues."""
         work = self.opened(data)
         if work is None or work.is_in_doubt:
             return
@@ -161,14 +161,14 @@ class LeadersMachine(LeadersWorld):
     @precondition(lambda self: not self.is_cut)
     @rule(held=HELD, data=st.data())
     def commit_and_hand_on(self, held: tuple[Mode, int], data: st.DataObject) -> None:
-        """Make the next leader continue without knowing of a commit, or with it."""
+        """Make the next leader continue with a commit, or without it."""
         self.commit(held, None, data)
         self.take_over(0, set(), writes=False)
 
     @precondition(lambda self: not self.is_cut)
     @rule(fate=FATES, data=st.data())
     def roll_back(self, fate: tuple[Mode, int], data: st.DataObject) -> None:
-        """Undo a transaction, as `TransactionContext` does: what cannot be undone is invalid."""
+        """Undo a transaction, as `TransactionContext` does: if that fails, it becomes invalid."""
         work = self.opened(data)
         if work is None:
             return

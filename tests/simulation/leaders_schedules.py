@@ -1,7 +1,8 @@
-"""Scheduled messages under leaders that follow one another, and whose calls come late.
+"""Scheduled messages under successive leaders whose calls come late.
 
-What was scheduled for certain waits, or is published once; what was cancelled for certain is never
-published, whatever comes late. The timer does not run by itself, or no run would be the same twice.
+A message that was certainly scheduled waits, or is published once; one that was certainly cancelled
+is never published, whatever comes late. The timer does not run by itself, because runs could not be
+repeated then.
 """
 
 from contextlib import suppress
@@ -26,7 +27,7 @@ ANSWERED = (Mode.ANSWERED, 0)
 LATE = st.tuples(
     st.sampled_from([Mode.ANSWERED, Mode.REPEATED, Mode.REPEATED, Mode.HELD]), st.integers(0, 3)
 )
-"""Rows that come again are what a watermark and tombstones are for."""
+"""The watermark and the tombstones exist because of rows that arrive again."""
 _LATEST = 20
 Fate = tuple[Mode, int]
 
@@ -40,10 +41,10 @@ class ScheduleLeaders(LeadersWorld):
         self.patch.setattr(ScheduleTimer, "start", lambda _: None)
         self.patch.setattr(timer, "_PAGE_ROWS", 2)
         self.ids: dict[bytes, str] = {}
-        """The ids of what waits for certain, unless it is published."""
+        """The ids of messages that certainly wait, unless they are published."""
         self.certain: set[bytes] = set()
         self.maybe: set[bytes] = set()
-        """Payloads that a call without an answer scheduled or cancelled."""
+        """Payloads that an unanswered call may have scheduled or cancelled."""
         self.cancelled: set[bytes] = set()
         self.published: list[bytes] = []
 
@@ -104,7 +105,7 @@ class ScheduleLeaders(LeadersWorld):
         self.look_at_later()
 
     def go_on_beside(self, before: Leader) -> None:
-        """Whatever a leader schedules while another leads is not lost, if it is acknowledged."""
+        """Check that a message scheduled by a former leader is not lost, if it is acknowledged."""
         payloads, schedules = self.payloads(1), before.services.schedules
         self.maybe |= set(payloads)
         with suppress(Unavailable, OutcomeUnknown):
@@ -116,13 +117,13 @@ class ScheduleLeaders(LeadersWorld):
     @precondition(lambda self: self.late and not self.is_cut)
     @rule()
     def all_come_late(self) -> None:
-        """Let the last calls of leaders before arrive, then publish what is due."""
+        """Let the last calls of earlier leaders arrive, then publish the messages that are due."""
         for call in self.late[-_LATEST:]:
             self.arrive(call)
         self.publish_due(ANSWERED)
 
     def look_at_later(self) -> bool:
-        """Compare what is published; return whether it can be read now."""
+        """Compare the published messages; return whether they can be read now."""
         try:
             found = [payload for _, payload in self.await_(self._poll(LATER, committed=False))]
         except Unavailable:

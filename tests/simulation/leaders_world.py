@@ -1,6 +1,6 @@
-"""Leaders that follow one another at once: what they publish, and what readers are given.
+"""Leaders in quick succession: what they publish, and what readers get.
 
-What leaders do with transactions and positions is added in `leaders_machine`.
+`leaders_machine` adds transactions and positions.
 """
 
 import asyncio
@@ -41,16 +41,15 @@ FATES = st.tuples(
     st.sampled_from([*[Mode.ANSWERED] * 4, Mode.REPEATED, Mode.HELD, Mode.STANDS_STILL]),
     st.integers(0, 4),
 )
-"""The fate of the first call, or of a later one. It is seldom held, because then nothing more can
-be done before another server leads."""
+"""The fate of a call, and how many precede it. A held call stops all until another leads."""
 HELD = st.tuples(st.just(Mode.HELD), st.integers(0, 2))
 _LATEST = 8
-"""This many of the latest calls in progress probably belong to the present work."""
+"""About this number of the latest calls in flight belong to the current work."""
 NAME = "s"
 
 
 def with_keys(payloads: list[bytes]) -> list[bytes]:
-    """Return the bodies of messages of which every second one has a key."""
+    """Return message bodies, every second one with a key."""
     keys = (b"k" if payload[-1] % 2 else None for payload in payloads)
     return bodies_of([encode_body(*each) for each in zip(payloads, keys, strict=True)])
 
@@ -60,7 +59,7 @@ async def _done(work: Awaitable[Any]) -> Any:
 
 
 class LeadersWorld(RuleBasedStateMachine):
-    """Leaders and their late calls; what was acknowledged, and what readers were shown."""
+    """Leaders and their late calls; the acknowledged messages, and those that readers got."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,14 +93,14 @@ class LeadersWorld(RuleBasedStateMachine):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the leader can do nothing any more."""
+        """Whether the leader can no longer do anything."""
         return self.leader.gateway.is_cut
 
     def await_(self, work: Coroutine[Any, Any, Any]) -> Any:
         return self.loop.run_until_complete(work)
 
     def tried(self, work: Coroutine[Any, Any, Any], fate: tuple[Mode, int]) -> tuple[bool, Any]:
-        """Do something, a call of which has that fate; return whether it was done, and how."""
+        """Run `work`, giving one call that fate; return whether it was done, and its result."""
         gateway = self.leader.gateway
         stands_still = fate[0] is Mode.STANDS_STILL
         if stands_still and any(p.is_open_under(self.leader) for p in self.positions.values()):
@@ -115,10 +114,10 @@ class LeadersWorld(RuleBasedStateMachine):
             gateway.mode = Mode.ANSWERED
 
     def stood_still(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return what `work` does within which the machine pauses, and its clock with it.
+        """Return the result of `work` while the machine and its clock pause within it.
 
-        In the meantime another leads, and reads. Then the leader before continues as if nothing had
-        been, until its metadata store lets it know.
+        In the meantime another server leads, and reads. Then the earlier leader continues as if
+        nothing had happened, until its metadata store notifies it.
         """
         before, standing = self.leader, asyncio.Event()
         before.gateway.on_standing = lambda: self.loop.call_soon_threadsafe(standing.set)
@@ -136,7 +135,9 @@ class LeadersWorld(RuleBasedStateMachine):
         try:
             self.leaders.append(Leader(self.rows, before, self.now_ms))
             self.open_leader()
-            for topic in TOPICS[: self.count % 3]:  # others are sealed by whom they are used first
+            for topic in TOPICS[
+                : self.count % 3
+            ]:  # a topic not read here is sealed at its first use
                 self.glance(topic)
         finally:
             before.gateway.goes_on.set()
@@ -148,7 +149,7 @@ class LeadersWorld(RuleBasedStateMachine):
         return self.await_(_done(doing))
 
     def glance(self, topic: TopicId) -> None:
-        """Read a topic, of which it is not known what has been done yet."""
+        """Read a topic whose latest requests are not decided yet."""
         polled = (self.await_(self._poll(topic, committed=each)) for each in (False, True))
         self.oracle.show(topic, *polled)
         with suppress(SubscriptionNotFound):
@@ -193,7 +194,7 @@ class LeadersWorld(RuleBasedStateMachine):
         self.await_(self.leader.open())
 
     def find_out(self, work: Work) -> None:
-        """Ask what became of a transaction."""
+        """Find out the outcome of a transaction."""
         transactions = self.services.transactions
         if work.end not in (End.UNKNOWN, End.UNDOING):
             return
@@ -221,7 +222,7 @@ class LeadersWorld(RuleBasedStateMachine):
 
     @rule(by_s=st.sampled_from([61, 3_000, 691_200]), sign=st.sampled_from([1, -1]))
     def the_clock_of_one_steps(self, by_s: int, sign: int) -> None:
-        """While it leads. The ceiling, and so the keys of all leaders to come, stay with time."""
+        """Step the leader's clock; the ceiling, and so later leaders' keys, follow true time."""
         clock, before_ms = self.services.engine.clock, self.leader.lease.keys_until_ms
         before_now_ms = clock.now_ms()
         self.leader.clock.step(sign * by_s * 1_000)
@@ -263,7 +264,7 @@ class LeadersWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.late)
     @rule(data=st.data(), looks=st.sets(TOPIC))
     def come_late(self, data: st.DataObject, looks: set[TopicId]) -> None:
-        """Let a call of a leader before arrive, or a part of it, between two looks."""
+        """Let a call of an earlier leader arrive, whole or in part, between two reads."""
         call = data.draw(st.sampled_from(self.late[-_LATEST:]) | st.sampled_from(self.late))
         for topic in sorted(looks):
             self.publish(topic, 1, (Mode.ANSWERED, 0))
@@ -272,14 +273,14 @@ class LeadersWorld(RuleBasedStateMachine):
         self.look_at_all()
 
     def arrive(self, call: Call, rows: int | None = None) -> None:
-        """Let a call of a leader before arrive, or the first rows of it."""
+        """Let a call of an earlier leader arrive, or its first rows."""
         if is_refused_by_seals(call, self.rows, self.leader.lease.token):
             assert not self.rows.carry_out(call)
-        elif not changes_a_topic(call):  # it may, if unanswered: not recorded
+        elif not changes_a_topic(call):  # an unanswered call may do so: nothing is recorded
             self.rows.carry_out(call, rows)
 
     def look_at_all(self) -> None:
-        """Look at all topics, and compare them."""
+        """Read all topics, and compare them."""
         can_be_read = [self.look(topic) for topic in TOPICS]
         if all(can_be_read):
             self.check_whole()
@@ -304,20 +305,20 @@ class LeadersWorld(RuleBasedStateMachine):
         self.look(topic)
 
     def look(self, topic: TopicId) -> bool:
-        """Compare what readers are given of a topic; return whether it can be read now."""
+        """Compare the messages that readers of a topic get; return whether it can be read now."""
         try:
             all_of_it = self.await_(self._poll(topic, committed=False))
             committed = self.await_(self._poll(topic, committed=True))
             self.position(topic)
         except Unavailable:
-            return False  # a call without an answer is to be decided first
+            return False  # the outcome of an unanswered call must be known first
         self.oracle.see(topic, all_of_it, committed)
         if topic in self.ttl_s:
             assert self.await_(self.services.messaging.topic(topic)).ttl_s == self.ttl_s[topic]
         return True
 
     def check_whole(self) -> None:
-        """Check what was published to all topics at once, just after all were read."""
+        """Check the publications to all topics at once, just after all topics were read."""
         for payload in () if self.oracle.is_stopped else self.whole:
             count = sum(payload in [p for _, p in self.oracle.committed[each]] for each in TOPICS)
             assert count in (0, len(TOPICS))
@@ -330,7 +331,7 @@ class LeadersWorld(RuleBasedStateMachine):
             self.close()
 
     def close(self) -> None:
-        """End the last leader, however far it has come."""
+        """End the last leader, whatever state it is in."""
         try:
             if self.leaders and self.leader.is_open:
                 self.await_(self.leader.end())

@@ -1,4 +1,4 @@
-"""The answers of a standalone service: the messages that readers of a log get."""
+"""The expected answers, as of a standalone service: the messages that readers of a log get."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ from tests.simulation.leaders import End, Work
 from tms.core.values.topic import TopicId
 
 Log = list[tuple[bytes, bytes]]
-"""Ids and payloads, in order. A payload is the number of its transaction, a dot, and its own."""
+"""Ids and payloads, in order. A payload is its transaction's number, a dot, and its own."""
 
 
 class Oracle:
@@ -18,16 +18,16 @@ class Oracle:
         self.committed: dict[TopicId, Log] = {topic: [] for topic in topics}
         self.works: dict[int, Work] = {}
         self.fixed: dict[tuple[TopicId, int], list[bytes]] = {}
-        """The messages of a committed transaction that readers of a topic got: all of them."""
+        """All messages of a committed transaction in a topic, as readers got them."""
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a committed reader may not be given all."""
+        """Whether a committed reader may stop before the end."""
         ended = (End.COMMITTED, End.UNDONE)
         return any(work.end not in ended for work in self.works.values())
 
     def see(self, topic: TopicId, all_of_it: Log, committed: Log) -> None:
-        """Compare what readers are given of a topic now."""
+        """Compare the messages that readers of a topic get now."""
         self.show(topic, all_of_it, committed)
         ids = [each for each, _ in all_of_it]
         assert ids == sorted(set(ids))
@@ -37,13 +37,13 @@ class Oracle:
         self._see_transactions(topic, [payload for _, payload in committed])
 
     def show(self, topic: TopicId, all_of_it: Log, committed: Log) -> None:
-        """Check that what readers were given before is as it was."""
+        """Check that the messages that readers got before are unchanged."""
         for before, now in ((self.shown, all_of_it), (self.committed, committed)):
             assert now[: len(before[topic])] == before[topic], "what was shown is not as it was"
             before[topic] = now
 
     def _see_transactions(self, topic: TopicId, committed: list[bytes]) -> None:
-        """Check that a committed reader is given all of each transaction that is committed."""
+        """Check that a committed reader gets every committed transaction whole."""
         given: dict[int, list[bytes]] = {}
         for payload in committed:
             given.setdefault(number_of(payload), []).append(payload)

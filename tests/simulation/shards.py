@@ -1,8 +1,8 @@
-"""The simulation of servers that share shards, for as long as wanted.
+"""The simulation of servers that share shards, for as long as you like.
 
     python -m tests.simulation.shards 300 [FIRST_SEED]
 
-Each seed is a run of its own; one that fails is printed as it went, and can be run again.
+Each seed is one run; the steps of a run that fails are printed, and it can be repeated.
 """
 
 import logging
@@ -19,7 +19,7 @@ from tests.simulation.shards_machine import ShardsMachine
 
 
 def run(seconds: float, first: int) -> int:
-    """Run seeds from `first` on for this number of seconds; return how many."""
+    """Run seeds from `first` on for this number of seconds; return how many were run."""
     until_s = time.monotonic() + seconds
     for number in count(first):
         if time.monotonic() >= until_s:

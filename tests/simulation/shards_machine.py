@@ -1,9 +1,9 @@
-"""Three servers that share three shards; each call of every leader may come at any later moment.
+"""Three servers that share three shards; each call of a leader may arrive at any later moment.
 
-Servers come, go, sleep and wake up; shards move, or are taken over. Requests are made through any
-server, also through one that does not know who leads. All of it is as a lone service has it: a log
-only ever grows at its end, ids ascend, what was acknowledged is there once, and transactions are
-whole. An id leads to its shard, and a shard has nothing of another's.
+Servers join, leave, sleep and wake up; shards move, or are taken over. Requests are sent through
+any server, even one that does not know who leads. The results are those of a single service: a log
+only grows at its end, ids ascend, every acknowledged message is there once, and transactions are
+whole. An id identifies its shard, and a shard has no rows of another one.
 """
 
 from contextlib import suppress
@@ -40,7 +40,7 @@ async def _advance(advance: Advance, to: ShardedServices) -> None:
 
 
 class ShardsMachine(ShardsWorld):
-    """Transactions and positions, through any server."""
+    """Adds transactions and positions, used through any server."""
 
     def open_works(self, shard: int) -> list[Work]:
         works = self.oracles[shard].works.values()
@@ -114,7 +114,7 @@ class ShardsMachine(ShardsWorld):
     def roll_back(
         self, topic: TopicId, number: int, fate: tuple[Mode, int], data: st.DataObject
     ) -> None:
-        """Undo a transaction, as `TransactionContext` does: what cannot be undone is invalid."""
+        """Undo a transaction, as `TransactionContext` does: if that fails, it becomes invalid."""
         work = self.opened(topic, number, data)
         if work is None:
             return
@@ -141,7 +141,7 @@ class ShardsMachine(ShardsWorld):
     def read_by_a_transaction(
         self, topic: TopicId, of: TopicId, number: int, data: st.DataObject
     ) -> None:
-        """Read by a whole transaction, also another shard's: nothing in progress is given."""
+        """Read in a transaction, perhaps of another shard: it sees nothing that is in progress."""
         self.publish_in_a_transaction(topic, number, (Mode.ANSWERED, 0), data)
         work, server = self.opened(of, number, data), self.server(number)
         if work is None or not self.has(topic):
@@ -164,7 +164,7 @@ class ShardsMachine(ShardsWorld):
     def reach_over(
         self, topic: TopicId, of: TopicId, number: int, data: st.DataObject, *, commits: bool
     ) -> None:
-        """Use a topic of another shard in a transaction: nothing of it is done."""
+        """Use a topic of another shard in a transaction: the request has no effect."""
         shard, server = self.shard_of(of), self.server(number)
         work = None if shard == self.shard_of(topic) else self.opened(of, number, data)
         if work is None or not self.has(topic):
@@ -201,7 +201,7 @@ class ShardsMachine(ShardsWorld):
 
     @rule(topic=TOPIC, data=st.data())
     def sleep_through_a_takeover(self, topic: TopicId, data: st.DataObject) -> None:
-        """Make another lead, and the leader before answer once more before it knows."""
+        """Make another server lead; the earlier leader answers once more before it finds out."""
         shard = self.shard_of(topic)
         turn = self.leader(shard)
         if turn is not None:

@@ -1,7 +1,8 @@
-"""Servers that share three shards on simulated rows. Leases, and who knows of whom, are by hand.
+"""Servers that share three shards on simulated rows.
 
-The services are those of a server, over its places. The network between servers is replaced: a
-request that is not led where it is asked is handed to the services of one other server.
+Leases, and which server knows of which, are set by hand. The services are a server's real ones, on
+its own stores. The network between servers is replaced: if a server does not lead the shard of a
+request, the request goes to the services of one other server.
 """
 
 import asyncio
@@ -29,26 +30,26 @@ SHARDS = 3
 
 
 class Server:
-    """A server, which leads shards, and knows or believes who leads others."""
+    """A server that leads shards, and knows or assumes who leads the others."""
 
     def __init__(self, sharding: Sharding, now_ms: int) -> None:
         self.clock = ManualClock(1)
-        self.clock.set(max(1, now_ms))  # the machine has been up for long
+        self.clock.set(max(1, now_ms))  # the machine has been up for a long time
         self.time = trusted(self.clock, Limits())
         limits, registry = Limits(), CollectorRegistry()
         process = Process(limits, self.time, registry, UndeclaredNamespaces(limits), None, False)
         self.services: ShardedServices = services_of_shards(sharding, process, Settings())
         self.turns: dict[int, Turn] = {}
-        """Its turns whose services are open, by shard; the lease may be over."""
+        """Its turns with open services, by shard; their leases may be over."""
         self.known: dict[int, Server] = {}
-        """The leaders of shards, as it has heard last."""
+        """The leaders of shards, as it last heard."""
 
     def is_here(self, shard: int) -> bool:
         """Whether it leads a shard now, as `api.cluster.routing` sees it."""
         return shard in self.turns and self.turns[shard].lease.left_s > 0
 
     def hear(self, shard: int, leader: "Server | None") -> None:
-        """Know who leads a shard, or that nobody does."""
+        """Record who leads a shard, or that nobody does."""
         self.known.pop(shard, None)
         asked = None
         if leader is not None and leader is not self:
@@ -59,7 +60,7 @@ class Server:
     def way(self, shard: int) -> ShardedServices:
         """Return the services that answer a request for a shard: one hop. Raises `NoLeader`.
 
-        One that does not lead the shard refuses by its services, or because its lease is over.
+        A server that does not lead the shard refuses in its services, or because its lease is over.
         """
         answering = self if self.is_here(shard) else self.known.get(shard)
         if answering is None or (shard in answering.turns and not answering.is_here(shard)):
@@ -67,7 +68,7 @@ class Server:
         return answering.services.in_shard(shard)
 
     async def die(self) -> None:
-        """Lead nothing any more, and have no answers."""
+        """Stop leading anything, and get no answers."""
         for turn in list(self.turns.values()):
             turn.lease.end()
         for turn in list(self.turns.values()):
@@ -75,14 +76,14 @@ class Server:
 
 
 class _Asked:
-    """The services of a shard at the server that is taken for its leader."""
+    """The services of a shard at the server that is assumed to lead it."""
 
     def __init__(self, server: Server, shard: int) -> None:
         self._server = server
         self._shard = shard
 
     def __getattr__(self, name: str) -> Any:
-        """Return one of them, as a request with `?shard=` finds them. Raises `NoLeader`."""
+        """Return a service, found like by a request with `?shard=`. Raises `NoLeader`."""
         if not self._server.is_here(self._shard):
             raise NoLeader(shard=self._shard)
         return getattr(self._server.services.in_shard(self._shard), name)
@@ -105,12 +106,12 @@ class Turn:
 
     @property
     def last_key_ms(self) -> int:
-        """The time up to which keys of it may come."""
+        """The time up to which its keys may reach."""
         return self.lease.last_given_ms if self.is_given_back else self.lease.keys_until_ms
 
     @property
     def late(self) -> list[Call]:
-        """The calls of it that may come now."""
+        """Its calls that may still arrive."""
         return [] if self.lease.left_s > 0 else self.gateway.late
 
     async def open(self) -> None:
@@ -122,7 +123,7 @@ class Turn:
         self.server.turns[self.shard] = self
 
     async def give_back(self) -> None:
-        """Close the services, and then give the lease back."""
+        """Close the services, then give the lease back."""
         await self.close()
         self.is_given_back = not self.gateway.late
         self.lease.end()
@@ -139,7 +140,7 @@ class Turn:
 
 
 def strangers(rows: Rows, topics: set[TopicId]) -> set[bytes]:
-    """Return the rows of a shard that are of topics that it does not have."""
+    """Return the rows in a shard of topics that do not belong to it."""
     starts = tuple(f"{each.namespace}:{each.name}:".encode() for each in topics)
     found = [row for table in rows.tables.values() for row in table]
     return {row for row in found if row[1:].startswith(starts)}

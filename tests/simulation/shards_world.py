@@ -1,6 +1,6 @@
-"""Servers that share shards: what they publish, who leads, and what readers of any are given.
+"""Servers that share shards: what they publish, who leads, and what readers of any server get.
 
-Rules of transactions and positions are added in `shards_machine`.
+`shards_machine` adds the rules of transactions and positions.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ from tms.server.sharded import ShardedServices
 T = TypeVar("T")
 SERVERS = 3
 TOPICS = [TopicId("n0", "a"), TopicId("n1", "a"), TopicId("n1", "c"), TopicId("n2", "a")]
-"""By either rule there are some in each shard, and two in one."""
+"""By either sharding rule, each shard has a topic, and one shard has two."""
 TOPIC = st.sampled_from(TOPICS)
 SHARD = st.integers(0, SHARDS - 1)
 THROUGH = st.integers(0, SERVERS - 1)
-"""The server that is asked, or the next one that is there."""
+"""The server that gets the request; if it is gone, the next one that runs."""
 FATE = st.sampled_from(
     [*[(Mode.ANSWERED, 0)] * 4, (Mode.REPEATED, 0), (Mode.REPEATED, 1), (Mode.HELD, 0)]
 )
-"""The fate of a call of a request. A held one is the last before another server leads."""
+"""The fate of one call of a request. A held call is the last one until another server leads."""
 _LATEST = 8
 
 
 class ShardsWorld(RuleBasedStateMachine):
-    """Servers that come, go and sleep; what was acknowledged, and what readers were shown."""
+    """Servers that join, leave and sleep; the acknowledged messages, and those that readers got."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,15 +56,15 @@ class ShardsWorld(RuleBasedStateMachine):
         self.now_ms = START_MS
         self.servers: list[Server | None] = []
         self.turns: list[list[Turn]] = [[] for _ in range(SHARDS)]
-        """Those of each shard; the last one leads, if it does."""
+        """The turns of each shard; only the last one may still lead."""
         self.created: dict[TopicId, bool] = {}
-        """The topics that were created; False: perhaps."""
+        """The topics that were created; False if that is uncertain."""
         self.positions = {topic: PositionModel() for topic in TOPICS}
         self.count = 0
 
     @initialize(by=st.sampled_from(ShardBy), late=st.sets(THROUGH))
     def begin(self, by: ShardBy, late: set[int]) -> None:
-        """Begin with a leader for each shard, whom those that come late take for another one."""
+        """Begin with a leader for each shard; servers that join late assume a different one."""
         self.sharding = Sharding(SHARDS, by)
         self.oracles = [
             Oracle([topic for topic in TOPICS if self.shard_of(topic) == shard])
@@ -85,10 +85,10 @@ class ShardsWorld(RuleBasedStateMachine):
     def await_(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 
-    # The leaders, and which servers know them.
+    # Choose the leaders, and which servers know them.
 
     def server(self, number: int) -> Server:
-        """Return a server, or the next one that is there."""
+        """Return a server; if it is gone, the next one that runs."""
         found = [self.servers[(number + each) % SERVERS] for each in range(SERVERS)]
         return next(each for each in found if each is not None)
 
@@ -98,7 +98,7 @@ class ShardsWorld(RuleBasedStateMachine):
         return last if last is not None and last.lease.left_s > 0 else None
 
     def is_cut(self, shard: int) -> bool:
-        """Whether nothing can be done in a shard before another leads."""
+        """Whether nothing can be done in a shard until another server leads it."""
         turn = self.leader(shard)
         return turn is None or turn.gateway.is_cut
 
@@ -137,7 +137,7 @@ class ShardsWorld(RuleBasedStateMachine):
 
     @rule(number=THROUGH)
     def notice(self, number: int) -> None:
-        """Make a server close what it does not lead any more."""
+        """Make a server close the shards that it no longer leads."""
         server = self.server(number)
         for turn in list(server.turns.values()):
             if turn.lease.left_s == 0:
@@ -165,13 +165,13 @@ class ShardsWorld(RuleBasedStateMachine):
             turns[-1].renew()
 
     def late(self, shard: int) -> list[Call]:
-        """Return the calls of leaders before that may come."""
+        """Return the calls of earlier leaders that may still arrive."""
         return [call for turn in self.turns[shard] for call in turn.late]
 
     @precondition(lambda self: any(self.late(shard) for shard in range(SHARDS)))
     @rule(number=THROUGH, data=st.data())
     def come_late(self, number: int, data: st.DataObject) -> None:
-        """Let a call of a leader before arrive, or a part of it, between two looks."""
+        """Let a call of an earlier leader arrive, whole or in part, between two reads."""
         shards = [shard for shard in range(SHARDS) if self.late(shard)]
         shard = data.draw(st.sampled_from(shards))
         late = self.late(shard)
@@ -188,9 +188,9 @@ class ShardsWorld(RuleBasedStateMachine):
         request: Callable[[ShardedServices], Coroutine[Any, Any, T]],
         fate: tuple[Mode, int] = (Mode.ANSWERED, 0),
     ) -> tuple[bool | None, T | None]:
-        """Send a server a request for a shard; one of its calls has that fate.
+        """Send a server a request for a shard; one call of the request has that fate.
 
-        Return whether it was done, or None if nothing was sent, and the answer.
+        Return the answer, and whether it was done, or None if nothing was sent.
         """
         if self.is_cut(shard):
             self.take_over(shard, number + 1, deaf=set(), is_given_back=False)
@@ -216,7 +216,7 @@ class ShardsWorld(RuleBasedStateMachine):
 
     @rule(topic=TOPIC, number=THROUGH, fate=FATE)
     def create(self, topic: TopicId, number: int, fate: tuple[Mode, int]) -> None:
-        """Create a topic, where nobody has, or find that it is there."""
+        """Create a topic, or find that it exists already."""
         try:
             done, _ = self.tried(
                 number, self.shard_of(topic), lambda to: to.messaging.create_topic(topic), fate
@@ -228,7 +228,7 @@ class ShardsWorld(RuleBasedStateMachine):
             self.created[topic] = self.created.get(topic, False) or done
 
     def has(self, topic: TopicId) -> bool:
-        """Whether a topic is there; it is created if nobody was asked for it."""
+        """Whether a topic certainly exists; create it if nobody has tried to."""
         if topic not in self.created:
             self.create(topic, 0, (Mode.ANSWERED, 0))
         return self.created.get(topic, False)
@@ -248,7 +248,7 @@ class ShardsWorld(RuleBasedStateMachine):
 
     @rule(topic=TOPIC)
     def a_request_in_hand(self, topic: TopicId) -> None:
-        """Let a server that slept continue with a request that it had begun: never acknowledged."""
+        """Let a server that slept finish a request: it is never acknowledged."""
         shard = self.shard_of(topic)
         for server in [each for each in self.servers if each is not None]:
             turn = server.turns.get(shard)
@@ -262,7 +262,7 @@ class ShardsWorld(RuleBasedStateMachine):
     # Looks.
 
     def find_out(self, work: Work, services: ShardedServices) -> None:
-        """Ask what became of a transaction."""
+        """Find out the outcome of a transaction."""
         if work.end not in (End.UNKNOWN, End.UNDOING):
             return
         status = self.await_(services.transactions.info(work.transaction_id)).status
@@ -292,7 +292,7 @@ class ShardsWorld(RuleBasedStateMachine):
 
     @rule(topic=TOPIC, number=THROUGH)
     def look(self, topic: TopicId, number: int) -> None:
-        """Compare what readers of a server are given of a topic, if it can be read now."""
+        """Compare the messages of a topic that readers of a server get, if it can be read now."""
         if not self.created.get(topic):
             return
         try:
@@ -301,11 +301,11 @@ class ShardsWorld(RuleBasedStateMachine):
             found = [self.await_(self.poll(services, topic, view)) for view in views]
             self.position(topic, services)
         except Unavailable:
-            return  # a call without an answer is to be decided first
+            return  # the outcome of an unanswered call must be known first
         self.oracle(topic).see(topic, *found)
 
     def look_at_all(self, number: int) -> None:
-        """Look at all topics, and at the rows of the shards."""
+        """Check all topics, and the rows of the shards."""
         for topic in TOPICS:
             self.look(topic, number)
         for shard, rows in enumerate(self.rows):
@@ -321,7 +321,7 @@ class ShardsWorld(RuleBasedStateMachine):
             self.close()
 
     def close(self) -> None:
-        """End all servers, however far they have come."""
+        """End all servers, whatever state they are in."""
         try:
             for server in self.servers:
                 if server is not None:

@@ -1,4 +1,4 @@
-"""A few seconds of `everything`, which can continue for as long as wanted."""
+"""A few seconds of `everything`, which can run for as long as you like."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 SECONDS = 8.0
 KILLS = 2
-"""Chance has a slow machine stop the few servers of that time in order, all of them."""
+"""On a slow machine few servers run, and by chance all of them may stop in good order."""
 
 
 def test_readers_are_given_what_the_model_says_through_kills(tmp_path: Path) -> None:

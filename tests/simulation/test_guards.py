@@ -1,7 +1,7 @@
 """Each guard is needed: without it a simulation fails.
 
-Those against late calls by the simulation of leaders, those against clocks that step by that model
-which meets the rule.
+The simulation of leaders shows it for the guards against late calls, and the models of clocks for
+the guards against clock steps.
 """
 
 import asyncio
@@ -71,12 +71,12 @@ def keys_above_the_ceiling(patch: pytest.MonkeyPatch) -> None:
 
 
 def fence(patch: pytest.MonkeyPatch) -> None:
-    """As before: everything rests on the clock of the lease, which may pause."""
+    """Rely on the clock of the lease alone, which may pause, as before there was a fence."""
     patch.setattr(Fence, "check", lambda _: None)
 
 
 def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
-    """Make all rows of each segment count, also those behind its end."""
+    """Make all rows of each segment count, even those after its end."""
 
     def pieces(table: StoreTransactionTable, first: int) -> list[tuple[int, int | None]]:
         found = []
@@ -168,13 +168,15 @@ def test_without_a_rule_of_clocks_a_model_fails(
     machine: type[RuleBasedStateMachine],
     first: int,
 ) -> None:
-    monkeypatch.setattr(transaction_service, "_TICK_S", 3600.0)  # timeouts are by hand, as there
+    monkeypatch.setattr(
+        transaction_service, "_TICK_S", 3600.0
+    )  # timeouts are triggered by hand, as in those models
     switch_off(monkeypatch)
     assert fails(machine, first), "nothing fails without it"
 
 
 def search_from_the_least_time(patch: pytest.MonkeyPatch) -> None:
-    """As before: from the time in the pointer on, less a margin."""
+    """Search from the time in the pointer, less a margin, as before."""
     patch.setattr(
         InvalidList,
         "searched_from_ms",
@@ -183,7 +185,7 @@ def search_from_the_least_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def search_has_no_end(patch: pytest.MonkeyPatch) -> None:
-    """As before: up to the time in the pointer, and a margin."""
+    """Search up to the time in the pointer, plus a margin, as before."""
     invert_in = InvalidSweep._invert_in
 
     def bounded(

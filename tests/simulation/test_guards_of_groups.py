@@ -1,8 +1,8 @@
 """Each guard of groups is needed: without it a model fails.
 
-The simulation of leaders shows it for the state that leaders hand on, the model of one group for
-the rules of members, and the model of a service for stored state. The rules also have stories of
-their own, in `tests/messaging/groups/test_rules.py`.
+The simulation of leaders shows this for the state that leaders hand on, the model of one group for
+the rules of members, and the model of a service for stored state.
+`tests/messaging/groups/test_rules.py` also has a story for each rule.
 """
 
 from types import SimpleNamespace
@@ -58,7 +58,7 @@ def what_is_read_stands_first_in_a_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def acks_in_the_flush_of_their_commit(patch: pytest.MonkeyPatch) -> None:
-    """Make them go with the next flush, once the commit is durable."""
+    """Write the acks with the next flush, once the commit is durable."""
     add_rows = CarriedAcks.add_rows
     patch.setattr(CarriedAcks, "add_rows", lambda *_: None)
     patch.setattr(CarriedAcks, "on_durable", lambda self: add_rows(self, None, 0))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Each guard of shards is needed: without it the simulation of `shards_machine` fails.
 
-The guards of requests over HTTP are in `tests/api/cluster/test_guards.py`, those of the leaders in
-`tests/cluster/test_sharing.py`.
+The guards of requests over HTTP are in `tests/api/cluster/test_guards.py`, and the guards of the
+leaders in `tests/cluster/test_sharing.py`.
 """
 
 import pytest

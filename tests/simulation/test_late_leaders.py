@@ -1,8 +1,8 @@
 """Leaders whose calls come late, by the simulation of `leaders_machine`.
 
-The clock of a leader may pause with its machine, within whatever it does
+The clock of a leader may pause with its machine, in the middle of any request
 (`Mode.STANDS_STILL`). With the fence switched off (`test_guards.fence`) this fails within seconds,
-whatever the seed: what the earlier leader has acknowledged is not there.
+whatever the seed: messages that the earlier leader acknowledged are missing.
 """
 
 from hypothesis import settings

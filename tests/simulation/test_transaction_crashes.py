@@ -1,12 +1,11 @@
-"""Crashes between each two durable writes of transactions, by a seeded workload.
+"""A seeded workload of transactions, with a crash at each durable write in turn.
 
 Clients run transactions of all kinds at once. At the k-th durable write the server dies: that write
-is done or not, whatever was under way gets no answer, and a new server continues from the store.
-Then what was answered must hold, what was not must hold whole or not at all, and readers, once
-timeouts have fired, see every committed message in an order that no earlier answer contradicts.
-
-The wall steps between starts and publishes; half of the seeds believe each step at once. Cleanup
-then forgets who was invalid, and readers see no difference.
+is done or not, requests in progress get no answer, and a new server continues from the store. Every
+answered request must then hold, and every other one must hold whole or not at all. Once timeouts
+have fired, readers see every committed message in an order that no earlier answer contradicts. The
+wall clock steps between starts and publishes; half of the seeds believe each step at once. Cleanup
+then forgets which transactions were invalid, and readers see no difference.
 """
 
 from contextlib import suppress
@@ -46,7 +45,7 @@ from tms.transactions import service
 pytestmark = pytest.mark.anyio
 
 CLEANED_EVERY = 3
-"""After which share of the crashes cleanup is looked at: it takes as long as all the rest."""
+"""Cleanup is checked after one in this number of crashes, as it takes as long as all the rest."""
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +63,9 @@ async def test_a_crash_at_any_write_leaves_all_or_nothing(seed: int) -> None:
             store, clock, ledger = DyingStore(), ManualClock(NOW_MS), Ledger()
             services = await prepared(store, clock, limits)
             if seed % 4 == 1:
-                clock.step(-FAR_MS)  # so it was ahead when the store was opened, and pointers are
+                clock.step(
+                    -FAR_MS
+                )  # so the clock was ahead when the store was opened, and pointers still are
             store.dies_at = (store.writes + dies_at, is_done)
             await run_clients(services, ledger, clock, seed)
             with suppress(TmsError):

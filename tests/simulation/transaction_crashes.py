@@ -1,4 +1,4 @@
-"""Clients of a store that dies at any of its writes, and what must then be there."""
+"""Clients of a store that dies at any of its writes, and what the store must then contain."""
 
 import asyncio
 import random
@@ -46,7 +46,7 @@ STEPS_SHARE = 0.3
 
 
 class DyingStore(MoodyStore):
-    """Dies at the write with a number: it is done or not, and no other one is."""
+    """Dies at the n-th write: that write is done or not, and no later one is."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class DyingStore(MoodyStore):
 
 @dataclass
 class Work:
-    """The work of one transaction, and how much of it was answered."""
+    """The work of one transaction, and which of its requests were answered."""
 
     name: str
     payloads: dict[TopicId, list[bytes]] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Work:
 
 @dataclass
 class Ledger:
-    """All work, and what a reader of committed messages has seen."""
+    """All work, and the messages that a committed reader has seen."""
 
     works: list[Work] = field(default_factory=list)
     seen: dict[TopicId, list[bytes]] = field(default_factory=lambda: {t: [] for t in TOPICS})
@@ -95,7 +95,7 @@ async def committed(services: OpenServices, topic_id: TopicId) -> list[bytes]:
 
 
 class Client:
-    """Runs transactions, as the seed says, and notes what it is answered."""
+    """Runs transactions as the seed says, and records the answers."""
 
     def __init__(
         self, services: OpenServices, ledger: Ledger, clock: ManualClock, name: str, seed: str
@@ -131,7 +131,7 @@ class Client:
         }
 
     async def publish(self, work: Work) -> list[tuple[TopicId, RollbackRange]]:
-        """Start, and publish to all topics: directly, by reference, or behind a checkpoint."""
+        """Start, and publish to all topics: directly, by reference, or after a checkpoint."""
         tx = await self.services.transactions.start(StartRequest(client=self.name))
         work.transaction_id = tx.transaction_id
         work.payloads = self.payloads_of(work)
@@ -228,7 +228,7 @@ async def writes_of(seed: int) -> int:
 
 
 async def check(services: OpenServices, ledger: Ledger, clock: ManualClock) -> None:
-    """Check what a reader sees against what was answered, after all timeouts."""
+    """Compare what a reader sees after all timeouts with the answers that clients got."""
     clock.advance((TIMEOUT_S + 1) * 1000)
 
     async def have_ended() -> bool:
@@ -258,7 +258,7 @@ async def check(services: OpenServices, ledger: Ledger, clock: ManualClock) -> N
 
 
 async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock) -> None:
-    """Check that cleanup changes nothing of what is committed, when it forgets who was invalid."""
+    """Check that committed messages stay when cleanup forgets which transactions were invalid."""
     before = {topic_id: await committed(services, topic_id) for topic_id in TOPICS}
     transactions = services.own_transactions
     assert transactions is not None
@@ -273,14 +273,14 @@ async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock
         async with in_time():
             await asyncio.to_thread(list, cleaner.steps(is_on_demand=True))
     assert not (await transactions.invalid_list()).since, "it has forgotten all of them"
-    # A snapshot as of now: none is left that knows who was invalid.
+    # Write a snapshot now, so that none remains that lists the invalid transactions.
     reader = await transactions.start(StartRequest())
     await transactions.commit(reader.transaction_id)
     assert {topic_id: await committed(services, topic_id) for topic_id in TOPICS} == before
 
 
 async def _is_there_whole(work: Work, shown: dict[TopicId, list[bytes]]) -> bool:
-    """Return whether the work is visible; it must be so in all topics, in order, or in none."""
+    """Return whether the work is visible; it must be so in all topics and in order, or in none."""
     found = []
     for topic_id, payloads in work.payloads.items():
         mine = [p for p in shown[topic_id] if p.startswith(f"{work.name}/".encode())]

@@ -1,4 +1,4 @@
-"""Stores that are filled, copied and looked into."""
+"""Stores that tests fill, copy and inspect."""
 
 import json
 from typing import Any
@@ -35,13 +35,15 @@ async def polled(
 
 
 async def fill(store: str, *, many: int = 100) -> dict[bool, list[tuple[bytes, bytes]]]:
-    """Fill a store; return what readers see, by whether they see what is committed alone."""
+    """Fill a store; return what readers see, by whether they are committed readers."""
     services = await open_services(store)
     messaging, transactions = services.messaging, services.transactions
     for topic_id in (ORDERS, OTHER, GONE):
         await messaging.create_topic(topic_id, {"ttl": 604_800})
         properties = {"ttl": 2**31 - 1, "colour": topic_id.name}
-        await messaging.update_topic(topic_id, properties)  # which writes down what has expired
+        await messaging.update_topic(
+            topic_id, properties
+        )  # which records which messages have expired
     await messaging.publish(GONE, [b"gone"])
     await messaging.delete_topic(GONE)
     await messaging.publish(OTHER, [b"older generation"])

@@ -9,12 +9,12 @@ Recorded = dict[str, object]
 
 
 def make_folder(path: Path, recorded: Recorded) -> None:
-    """Make an empty store of the format that is `recorded`."""
+    """Make an empty store whose recorded format is `recorded`."""
     path.mkdir(exist_ok=True)
     (path / "format.json").write_text(json.dumps(recorded))
     plyvel.DB(str(path / "leveldb"), create_if_missing=True).close()
 
 
 def recorded_of(path: Path) -> object:
-    """Return the format that a folder has."""
+    """Return the format recorded in a folder."""
     return json.loads((path / "format.json").read_bytes())

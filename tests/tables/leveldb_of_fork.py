@@ -1,8 +1,8 @@
-"""Puts a row by the LevelDB of plyvel's fork, compacts, and prints all rows: KEY VALUE in hex.
+"""Puts a row with the LevelDB of plyvel's fork, compacts, prints all rows: KEY VALUE in hex.
 
     python leveldb_of_fork.py WHEEL FOLDER KEY VALUE
 
-WHEEL is an unpacked wheel. If it is for another Python, LevelDB is asked by its interface for C.
+WHEEL is an unpacked wheel. If it is for another Python, LevelDB is used through its C interface.
 """
 
 import sys

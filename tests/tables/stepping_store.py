@@ -1,4 +1,4 @@
-"""A store in memory that counts the deleted rows that a search passes, as LevelDB would."""
+"""A store in memory that counts the deleted rows that a LevelDB search would step over."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ from tables.store import Row
 
 
 class SteppingStore(MemoryStore):
-    """Deleted rows stay in the way until they are put again, as if nothing was ever merged.
+    """Deleted rows remain in the way until they are put again, as if nothing were ever merged.
 
-    A search passes all deleted rows up to the next existing one, even beyond its end. Backwards, it
-    starts with the next row from its end on.
+    A search passes all deleted rows up to the next existing one, even beyond its end. A backward
+    search starts with the first row at or after its end.
     """
 
     def __init__(self) -> None:

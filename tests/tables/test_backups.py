@@ -1,4 +1,4 @@
-"""Backups of an open store: their content, the files that they share, and damage to them."""
+"""Backups of an open store: their content, their shared files, and damage to them."""
 
 import os
 import random
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> BackupFolder:
 
 
 def fill(store: LevelDBStore, number: int, rows: int = 300) -> None:
-    """Write rows that take several tables, and a last one with the number."""
+    """Write rows that fill several tables, then one with the batch number."""
     batch = store.batch()
     for row in range(rows):
         batch.put(MESSAGE, b"%06d.%06d" % (number, row), random.Random(row).randbytes(500))
@@ -60,7 +60,7 @@ def fill(store: LevelDBStore, number: int, rows: int = 300) -> None:
 
 
 def last_in(store: LevelDBStore) -> int:
-    """Return the number of the last batch, all of whose rows are there, and all before it."""
+    """Return the last batch's number; check that it and all earlier batches are complete."""
     number = int(store.get(MESSAGE, LAST) or 0)
     with store.scan(MESSAGE, b"", b"\xff") as rows:
         keys = [key for key, _ in rows if key != LAST]
@@ -160,7 +160,7 @@ def test_each_flipped_bit_and_each_missing_file_is_told(
         content = path.read_bytes()
         damaged = bytearray(content)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
-        path.unlink()  # a table is shared with the store
+        path.unlink()  # this table is shared with the store
         for other in (None, bytes(damaged), content[:-1], b""):
             if other is not None:
                 path.write_bytes(other)
@@ -210,7 +210,7 @@ def test_an_interrupted_restore_is_no_store_and_continues(
     fill(store, 1, 1000)
     backup = taken(folder, store, "b")
     other = taken(folder, store, "c")
-    files = len([*backup.rglob("*")]) - 2  # without the folder and the manifest
+    files = len([*backup.rglob("*")]) - 2  # not counting the folder and the manifest
     target = tmp_path / "restored"
     copied: dict[Path, int] = {}
     for count in range(1, files):

@@ -1,4 +1,4 @@
-"""The connections to a gateway that several stores share. Behind them is the simulated HBase."""
+"""The connections to a gateway that several stores share. They lead to the simulated HBase."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from tms.settings import Settings
 
 
 class Counted(ConnectionPool):
-    """A pool whose connections are counted, and lead to any client."""
+    """A pool that counts its connections, which can lead to any client."""
 
     def __init__(self, client: Any = None, **options: Any) -> None:
         super().__init__(PLACE.host, PLACE.port, **options)
@@ -47,7 +47,7 @@ Hang = Callable[[Gateway], "Future[Any]"]
 
 @pytest.fixture
 def hang() -> Iterator[Hang]:
-    """Begin calls that HBase does not answer before the test ends."""
+    """Start calls that HBase does not answer until the test ends."""
     answered = threading.Event()
     with ThreadPoolExecutor(20) as threads:
         yield lambda user: threads.submit(user.once, lambda _: answered.wait())

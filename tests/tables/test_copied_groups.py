@@ -1,4 +1,4 @@
-"""A copy of a store has the groups of the source: what counts of them, as a lone server has it."""
+"""A copy has the groups of its source: the rows that count, as in an unsharded store."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ BIG = bytes(3 * 1024 * 1024)
 
 @pytest.fixture
 def source() -> StoreTables:
-    """A topic with two groups, one of which has rows that count no more."""
+    """A topic with two groups, one of which has obsolete rows."""
     tables = StoreTables(MemoryStore())
     create_topic(tables)
     log = create_group(tables, "billing")

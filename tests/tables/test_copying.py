@@ -1,4 +1,4 @@
-"""A copy of a store has what the source has, is resumable, and touches nothing of others."""
+"""A copy has the content of its source, can be resumed, and touches nothing else."""
 
 import asyncio
 import json
@@ -227,13 +227,13 @@ def test_the_mark_of_the_target_is_above_both_and_of_a_new_target_the_source_s(
             tables.transactions.put_mark(batch, token, encode_mark(mark))
         tables.write(batch)
     carried = replace(carried, high=max(carried.high, 950))
-    for _ in range(2):  # a copy that was broken off is asked for again
+    for _ in range(2):  # an interrupted copy is requested again
         carry_mark(source.transactions, target)
         assert latest_mark(target.transactions) == carried
 
 
 async def version_given(store: str, name: str, now_ms: int) -> int:
-    """Return the version of a subscription that is created at a time, and let it go."""
+    """Create a subscription at a given time and delete it; return its version."""
     services = await open_services(store, clock=ManualClock(now_ms))
     created = await services.subscriptions.create_subscription(ORDERS, name)
     await services.subscriptions.delete_subscription(ORDERS, name)
@@ -256,7 +256,7 @@ def test_numbers_of_a_copy_continue_above_the_source_s_under_an_earlier_clock(
 def test_a_copy_that_is_started_under_a_wrong_clock_continues_from_the_source_s_time(
     source: str, target: str, behind_ms: int
 ) -> None:
-    """As the source would: a wall behind is in doubt, by one ahead nothing is deleted yet."""
+    """As in the source: a wall behind is in doubt, and one ahead deletes nothing yet."""
 
     async def start() -> ClockState:
         services = await open_services(target, clock=ManualClock(now_ms - behind_ms))
@@ -275,7 +275,7 @@ def test_a_copy_that_is_started_under_a_wrong_clock_continues_from_the_source_s_
 
 
 class Breaking(MemoryStore):
-    """Fails a write some time."""
+    """Fails a write at some point."""
 
     def __init__(self) -> None:
         super().__init__()

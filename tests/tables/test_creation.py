@@ -1,4 +1,4 @@
-"""A store is created whole, whichever step of its creation is the last before a crash."""
+"""A store is created whole, whichever step of its creation is the last one before a crash."""
 
 import json
 import shutil
@@ -61,11 +61,11 @@ while going_on:
 
 
 class Crashed(NamedTuple):
-    """Folders, each of a process that ended before another step of the creation of a store."""
+    """Folders left by processes that each ended before a different step of a creation."""
 
     once: list[Path]
     twice: list[Path]
-    """Created again by a second process, which has ended likewise."""
+    """Folders in which a second process continued the creation and also ended early."""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> Crashed:
 
 
 def use(folder: Path) -> None:
-    """Check that a folder is created, or opened, and keeps what is written to it."""
+    """Check that a folder is created or opened, and keeps data."""
     for access in StoreAccess.CREATE, StoreAccess.WRITE:
         store = LevelDBStore(folder, access)
         if access is StoreAccess.CREATE:
@@ -127,7 +127,7 @@ def test_so_does_a_crash_of_the_second_creation(crashed: Crashed) -> None:
 def test_what_a_crash_leaves_beside_the_mark_is_taken_away(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Any of LevelDB's own files, cut anywhere: its steps are not visible from here."""
+    """LevelDB's own files may be cut anywhere, because its steps are not visible to us."""
     folder = tmp_path_factory.mktemp("creating") / "data"
     LevelDBStore(folder).close()
     (folder / _MARK).touch()
@@ -144,7 +144,7 @@ def test_what_a_crash_leaves_beside_the_mark_is_taken_away(
 
 
 def test_a_mark_beside_rows_deletes_nothing(tmp_path: Path) -> None:
-    """As where the files of a copy were put into a folder that a crash had left."""
+    """This happens if a copy's files were put into a folder that a crash had left."""
     store = LevelDBStore(tmp_path)
     batch = store.batch()
     batch.put(MESSAGE, b"k", b"v")

@@ -1,4 +1,4 @@
-"""A data folder is its owner's alone, and what it is opened through cannot lead elsewhere."""
+"""Only its owner can read a data folder, and the path to open it cannot be redirected."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from tms.core.errors import FolderUnusable
 
 @pytest.fixture(autouse=True)
 def _no_mask() -> Iterator[None]:
-    """Let the system take no permissions away by itself."""
+    """Set a umask that removes no permissions."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -23,7 +23,7 @@ NAME = PLACE.name_of(TRANSACTION)
 
 
 class Watched(SimulatedGateway):
-    """Notes the rows that are asked for, and may not answer about the fence."""
+    """Records the rows that are read, and may not answer for the fence."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(rows, lambda: None)

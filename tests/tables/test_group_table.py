@@ -1,4 +1,4 @@
-"""The Group table in memory and on LevelDB; and how little is searched in it."""
+"""The Group table in memory and on LevelDB, and the cost of its searches."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +51,7 @@ class TestSealed(GroupTableContract):
 
 
 def use(tables: StoreTables, name: str, rounds: int) -> None:
-    """Continue with a group as its service does."""
+    """Continue a group as its service does."""
     log = read(tables, name).log
     for _ in range(rounds):
         append(tables, log, *[b"row"] * 20)
@@ -61,7 +61,7 @@ def use(tables: StoreTables, name: str, rounds: int) -> None:
 
 
 def test_what_was_deleted_is_never_stepped_over() -> None:
-    """As on a LevelDB that has merged nothing for an hour."""
+    """As in a LevelDB that has merged nothing for an hour."""
     store = SteppingStore()
     tables = StoreTables(store)
     begin(tables, topic=OTHER)
@@ -76,7 +76,7 @@ def test_what_was_deleted_is_never_stepped_over() -> None:
     assert len(read(tables, "a").rows) == len(read(tables, "c").rows) == 1
     for topic_id, name in ((TOPIC, "a"), (TOPIC, "c"), (OTHER, "g")):
         tables.groups.read(tables.prefix(topic_id, 1), name, CREATED)
-    # As cleanup looks for what is of a dead generation before this one.
+    # Cleanup searches like this for rows of a dead earlier generation.
     with store.scan(GROUP, prefix(TOPIC, 0), prefix(TOPIC, 1)) as rows:
         assert list(rows) == []
 

@@ -1,4 +1,4 @@
-"""Row keys and values have CDAP's bytes."""
+"""Row keys and values are encoded as in CDAP."""
 
 import json
 from itertools import pairwise

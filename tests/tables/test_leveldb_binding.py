@@ -1,7 +1,7 @@
-"""A folder goes from this Python's LevelDB to that of plyvel's fork, and back.
+"""A folder can move from this Python's LevelDB to that of plyvel's fork, and back.
 
-pip fetches the fork's wheel, by the hashes of the lock. If there is a Python that the fork is for,
-the fork itself is tried with it; in any case its LevelDB is tried with this Python.
+pip fetches the fork's wheel, by the hashes of the lock. If there is a Python that the fork
+supports, the fork itself is tested with it; in any case its LevelDB is tested with this Python.
 """
 
 import re
@@ -36,13 +36,13 @@ def run(*command: object) -> str:
 
 
 def python_for_fork() -> str:
-    """Return a Python that the wheel is for; if there is none, this one."""
+    """Return a Python that the wheel supports; if there is none, this one."""
     version = ".".join(map(str, TRIED_WITH))
     of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     for python in (f"python{version}", *map(str, of_pyenv)):
         try:
             run(python, "-c", f"import sys; assert sys.version_info[:2] == {TRIED_WITH}")
-        except (OSError, AssertionError):  # it is not there, or a door of pyenv to none
+        except (OSError, AssertionError):  # it does not exist, or is a pyenv shim without a Python
             continue
         return python
     return sys.executable
@@ -74,7 +74,7 @@ def test_one_folder_is_opened_by_both(
     find_python: Callable[[], str], wheel: Path, tmp_path: Path
 ) -> None:
     python = find_python()
-    # As many, and as alike, as make tables with compressed blocks.
+    # Enough similar rows to make tables with compressed blocks.
     rows = {b"%05d" % number: b"written by this Python's" * 40 for number in range(3_000)}
     prefix = PREFIXES[max(PREFIXES)][MESSAGE]
     folder = tmp_path / "data"

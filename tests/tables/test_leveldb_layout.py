@@ -1,4 +1,4 @@
-"""Where tables are in LevelDB: folders of both layouts, and what new ones spare LevelDB."""
+"""Layouts of tables in LevelDB: folders of both, and the work that the new one saves."""
 
 import errno
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ def test_a_crash_while_the_format_is_raised_leaves_one_or_the_other(
 
 
 def messages(batch: int) -> Iterator[Row]:
-    """Give rows as they follow one another in a topic; bytes that do not compress."""
+    """Yield successive rows of a topic, with bytes that do not compress."""
     random = Random(batch)
     for row in range(_ROWS):
         yield b"topic%08d" % (batch * _ROWS + row), random.randbytes(100)

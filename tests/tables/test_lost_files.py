@@ -1,4 +1,4 @@
-"""A folder that has lost a file is refused by its name, or has all that was acknowledged."""
+"""A folder without one of its files is refused with the file's name, or has all its rows."""
 
 import shutil
 import subprocess
@@ -41,7 +41,7 @@ _NOT_NEEDED = {"LOCK", "LOG", "LOG.old", "tms.lock"}
 
 
 class Killed(NamedTuple):
-    """A folder whose process was killed, and how many rows are in it."""
+    """A folder whose process was killed, and the number of rows in it."""
 
     folder: Path
     rows: int
@@ -49,7 +49,7 @@ class Killed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> list[Killed]:
-    """The folder of one store after each of its processes."""
+    """Copies of one store's folder, one after each of its processes."""
     place, found, rows = tmp_path_factory.mktemp("killed"), [], 0
     for run in range(_RUNS):
         command = [sys.executable, "-c", _WRITE, str(place / "data"), str(rows)]
@@ -70,7 +70,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> list[Killed]:
 
 @pytest.fixture
 def folder(killed: list[Killed], tmp_path: Path) -> Path:
-    """A copy of the last of them."""
+    """A copy of the last killed folder."""
     return shutil.copytree(killed[-1].folder, tmp_path / "data")
 
 
@@ -86,7 +86,7 @@ def open_and_close(folder: Path) -> int:
 
 
 def refused(folder: Path) -> str:
-    """Return the name of the file that an opening misses, however often it is tried."""
+    """Return the name of the missing file that each attempt to open reports."""
     before = {path: path.stat().st_size for path in folder.rglob("*") if path.suffix == ".ldb"}
     names = []
     for access in StoreAccess:
@@ -104,11 +104,11 @@ def manifest_of(folder: Path) -> Path:
 
 
 def check_tables(folder: Path) -> int:
-    """Check that the tables there are those of the MANIFEST; return how many it names."""
+    """Check that the tables are those that the MANIFEST names; return their number."""
     named = read_manifest(folder / "leveldb").table_bytes
     there = {int(path.stem): path.stat().st_size for path in (folder / "leveldb").glob("*.ldb")}
     assert named.items() <= there.items()
-    # The closing may break off a merging, and the writing of a log's rows as a table.
+    # Closing may interrupt a merge, or the conversion of a log into a table.
     assert len(there) <= len(named) + 2, "one of each may be left"
     return len(named)
 
@@ -217,7 +217,7 @@ def test_a_file_that_is_lost_while_it_runs_is_named_when_it_opens_again(folder: 
 def test_a_table_that_is_lost_while_it_runs_is_told_to_readers(
     tmp_path: Path, *, is_there: bool
 ) -> None:
-    for number in range(3):  # each opening makes a table of the log
+    for number in range(3):  # each opening turns the log into a table
         store = LevelDBStore(tmp_path)
         batch = store.batch()
         batch.put(MESSAGE, b"%d" % number, b"")
@@ -235,7 +235,7 @@ def test_a_table_that_is_lost_while_it_runs_is_told_to_readers(
 
 
 def test_a_manifest_of_several_blocks_is_read_whole(tmp_path: Path) -> None:
-    """It has the keys of its tables, so here each edit crosses the end of a block."""
+    """An edit contains keys of its tables, so here each one crosses the end of a block."""
     for run in range(3):
         store = LevelDBStore(tmp_path, sync=False, write_buffer_bytes=64 * 1024)
         for number in range(30):

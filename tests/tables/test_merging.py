@@ -1,4 +1,4 @@
-"""LevelDB says in time that it has too much to merge: before it makes every write wait."""
+"""LevelDB reports that it has too much to merge before it makes every write wait."""
 
 import random
 from pathlib import Path

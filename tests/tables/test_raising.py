@@ -1,4 +1,4 @@
-"""Properties whose names meant nothing are renamed in an older store, whatever breaks it off."""
+"""Formerly unused property names are renamed in an older store, despite interruptions."""
 
 import json
 import logging
@@ -118,7 +118,7 @@ class Crash(Exception):
 def test_a_data_folder_is_raised_whenever_a_crash_broke_it_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash_at: int
 ) -> None:
-    """Crash before each write of a row, before the format's, and after it."""
+    """Crash before each write of a row, and before and after the write of the format."""
     folder = data_folder(tmp_path / "data", 2)
     format_file = folder / "format.json"
     left = crash_at

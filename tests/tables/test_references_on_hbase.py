@@ -1,4 +1,4 @@
-"""The cost of references to stored payloads in calls to HBase, which is simulated."""
+"""How many calls to a simulated HBase references to stored payloads cost."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ async def leader(rows: Rows) -> AsyncIterator[Leader]:
 
 
 async def refer(leader: Leader, payload: bytes) -> int:
-    """Store a message, publish what is stored, and return the write pointer."""
+    """Store a message, publish it by reference, and return the write pointer."""
     transaction = await leader.services.transactions.start(StartRequest())
     pointer = transaction.write_pointer
     await leader.services.messaging.store(TOPIC, [payload], pointer)
@@ -41,7 +41,7 @@ async def refer(leader: Leader, payload: bytes) -> int:
 
 
 async def polled(leader: Leader) -> tuple[list[bytes], int]:
-    """Return what a poll is given, and by how many scans."""
+    """Return the payloads of a poll, and its number of scans."""
     before = leader.gateway.scans
     page = await leader.services.messaging.page(TOPIC, Reading(FIRST_ID, limit=1_000))
     payloads = [message.payload for block in page.blocks for message in block]
@@ -71,7 +71,7 @@ async def test_what_a_failed_write_adds_later_is_given(rows: Rows, leader: Leade
     leader.gateway.mode = Mode.HELD
     with pytest.raises(OutcomeUnknown):
         await leader.services.messaging.store(TOPIC, [b"late"], pointer)
-    # By a scan of the messages and one of the run, again and again.
+    # Each poll needs one scan of the messages and one of the run.
     assert await polled(leader) == ([b"a"], 2)
     assert await polled(leader) == ([b"a"], 2)
 

@@ -17,7 +17,7 @@ from tms.core.values.room import Room
 
 MIB = 1024 * 1024
 OTHERS_MIB = 512
-"""Others write to the disk in the meantime."""
+"""Other programs write to the disk in the meantime."""
 LOOKS = 3_000
 
 
@@ -90,7 +90,7 @@ def test_metrics_are_those_of_the_last_look(folder: Path) -> None:
 
     shutil.rmtree(folder)
     metrics.refresh()
-    assert told(registry) is None  # rather than what was there before
+    assert told(registry) is None  # rather than the last value
 
 
 def test_what_a_start_needs_is_said_only_if_there_is_less(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A store with several shards on HBase: how it is created, and who may open what of it.
+"""A store with several shards on HBase: its creation, and which parts may be opened.
 
 HBase is the simulated one.
 """
@@ -21,12 +21,12 @@ URL = "hbase://simulated:1/n"
 THREE = Sharding(3, ShardBy.TOPIC)
 NAME = AT.name_of(METADATA)
 CHANGES = 3 * (len(TABLES) + 1) + 2
-"""Calls that change something when three shards are created."""
+"""The number of changing calls when three shards are created."""
 
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
-    """HBase without tables; all that opens a store by a URL reaches it."""
+    """An HBase without tables, which every store opened by a URL uses."""
     rows = Rows()
     rows.tables.clear()
     monkeypatch.setattr(opening, "Gateway", lambda *_, **__: SimulatedGateway(rows, lambda: None))

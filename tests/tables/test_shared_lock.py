@@ -1,4 +1,4 @@
-"""Many pass together, one is alone."""
+"""Many shared holders enter together; an exclusive one is alone."""
 
 import threading
 
@@ -49,7 +49,7 @@ def test_an_error_inside_lets_the_next_in() -> None:
 
 
 def test_one_may_leave_while_its_thread_has_the_lock() -> None:
-    """As where the collector ends a forgotten scan in the middle of an entering."""
+    """This happens if the garbage collector ends a forgotten scan while its thread is entering."""
     gate = SharedLock()
 
     def leave_within() -> None:

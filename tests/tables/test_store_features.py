@@ -1,4 +1,4 @@
-"""Features of a store are recorded when they are first used, whatever breaks that off."""
+"""Features of a store are recorded when they are first used, despite any interruption."""
 
 import json
 from pathlib import Path

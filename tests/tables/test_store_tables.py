@@ -45,7 +45,7 @@ def write_mixed(tables: StoreTables) -> None:
     messages.append(batch, PREFIX, KEYS[2:4], [b"c", b""], POINTER)
     messages.append_reference(batch, PREFIX, KEYS[4], POINTER)
     messages.append(batch, PREFIX, KEYS[5:], [b"x" * 5000], None)
-    # Neighbours, which no read of the topic may touch.
+    # Neighbouring topics, which no read of the topic may touch.
     for other in (keys.prefix(TOPIC, 2), keys.prefix(TopicId("default", "t0"), 1)):
         messages.append(batch, other, KEYS[:1], [b"other"], None)
     tables.write(batch)

@@ -27,7 +27,7 @@ class TestLevelDBStore(StoreContract):
 
 
 class TestSealedStore(StoreContract):
-    """Where nobody leads and nothing is sealed, as every store on HBase is opened."""
+    """A store without a leader or seals, the way that every store on HBase is opened."""
 
     @pytest.fixture
     def store(self) -> Store:

@@ -1,6 +1,6 @@
 """`tms copy` and `tms prune` on stores with shards, which are on the simulated HBase.
 
-After a copy there and back each topic is in its place, and all is the same.
+After a copy there and back, each topic is in its shard, and everything is unchanged.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ Work = Callable[[OpenServices | ShardedServices], Awaitable[Any]]
 
 
 class RowsAway(Rows):
-    """HBase that may not answer for a shard."""
+    """An HBase that may not answer for a shard."""
 
     away: int | None = None
     unread: int | None = None
@@ -72,7 +72,7 @@ def rows() -> RowsAway:
 
 @pytest.fixture
 def sharded(rows: RowsAway, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store of five shards, in which nothing is yet; beside it is one of two."""
+    """An empty store of five shards; another store has two."""
     rows.tables.clear()
     monkeypatch.setattr(opening, "Gateway", lambda *_, **__: SimulatedGateway(rows, lambda: None))
     for name, sharding in (("n", SHARDING), ("m", OTHERWISE)):
@@ -97,7 +97,7 @@ def back(tmp_path: Path) -> str:
 
 
 def use(store: str, work: Work) -> Any:
-    """Return what is found or done in a store."""
+    """Return the result of an operation on a store."""
 
     async def run() -> Any:
         services: OpenServices | ShardedServices
@@ -144,7 +144,7 @@ def deleting(topic: TopicId) -> Work:
 
 
 async def seen(services: OpenServices | ShardedServices) -> Any:
-    """All that readers see, and what is known of transactions."""
+    """Everything that readers see, and the known transactions."""
     read = [await polled(services, committed=committed) for committed in (True, False)]
     positions = await home_of(services, ORDERS).subscriptions.subscriptions(ORDERS)
     invalid = await services.transactions.invalid()

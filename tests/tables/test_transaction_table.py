@@ -15,7 +15,7 @@ from tms.core.values.batch import Batch
 
 MIB = 1024 * 1024
 BIG = bytes(range(256)) * (4096 * 2) + b"the rest"
-"""Two chunks and a bit."""
+"""A value of two chunks and a bit more."""
 
 
 @pytest.fixture(params=["memory", "leveldb"])
@@ -131,7 +131,7 @@ class TearingStore(MemoryStore):
         self.steps = steps
 
     def write(self, batch: Batch) -> None:
-        """Carry out as many as are left."""
+        """Carry out as many puts and deletes as remain until it dies."""
         assert isinstance(batch, MemoryBatch)
         part = MemoryBatch()
         part.writes = batch.writes[: self.steps]

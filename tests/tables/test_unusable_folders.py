@@ -16,7 +16,7 @@ NOBODY = 65534
 
 @contextmanager
 def without_privileges() -> Iterator[None]:
-    """Be nobody for a while, where this process is root: what it may not then holds."""
+    """Become `nobody` for a while if this process is root, so that permissions apply to it."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(NOBODY)
@@ -35,7 +35,7 @@ def refusal(path: Path) -> str:
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
-    """A folder that everybody may look into, and nobody may write to."""
+    """A folder that everybody can read, and `nobody` cannot write to."""
     for folder in (tmp_path, *tmp_path.parents):
         if not folder.name.startswith(("test_", "popen-", "pytest-")):
             break  # only pytest's own folders

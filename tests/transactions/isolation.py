@@ -1,4 +1,4 @@
-"""A stateful model of isolation: what may happen, and what must come of it."""
+"""A stateful model of isolation: the steps that may happen, and their required results."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -64,7 +64,7 @@ class Isolation(IsolationWorld):
         self.done()
 
     def _is_of_another(self, caller: Caller, owner: str) -> bool:
-        """Whether an owner is another principal's."""
+        """Whether an owner belongs to another principal."""
         holders = [known.principal for known in self.having(OPEN) if known.owner == owner]
         if self.whose.get(owner) is not None:
             holders.append(self.whose[owner])
@@ -199,14 +199,15 @@ class Isolation(IsolationWorld):
         self.done()
 
     def _loses(self, known: Known, changes: frozenset[bytes]) -> bool:
-        """Whether another that committed since it started changed the same."""
+        """Whether a transaction that committed since its start made one of its changes."""
         return any(
             other.committed > known.started and other.changes & changes
             for other in self.having(COMMITTED)
         )
 
     def _must_lose(self, known: Known, changes: frozenset[bytes]) -> bool:
-        # Conflicts of a long transaction are forgotten when no short one needs them.
+        # The changes that a long transaction conflicts with are forgotten once no short one needs
+        # them.
         is_short = known.transaction.type is TransactionType.SHORT
         return is_short and self._loses(known, changes)
 
@@ -244,7 +245,7 @@ class Isolation(IsolationWorld):
     def a_committed_one_stays(self, pick: int) -> None:
         known = self.pick(pick, COMMITTED)
         if self.living.state.status(known.transaction.transaction_id) is None:
-            return  # it was committed at once
+            return  # it was published and committed in one request
         for end in (self.living.abort, self.living.invalidate, self.living.commit):
             try:
                 end(known.transaction)
@@ -277,7 +278,7 @@ class Isolation(IsolationWorld):
 
     @rule(by_ms=st.sampled_from(STEPS_MS))
     def the_wall_steps(self, by_ms: int) -> None:
-        """So that keys are ahead of pointers, or behind: nothing is guessed one from the other."""
+        """Move keys ahead of pointers, or behind: neither may be derived from the other."""
         self.keys_ms += by_ms
 
     @precondition(lambda self: self.having(INVALID))

@@ -1,4 +1,4 @@
-"""The world of the model of isolation: what is known of it, and what always holds in it."""
+"""The world of the model of isolation: its recorded history, and its invariants."""
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
@@ -24,7 +24,7 @@ from tms.transactions.recovery import recover
 
 
 class IsolationWorld(RuleBasedStateMachine):
-    """The knowledge about a history, and the rules that hold after each step."""
+    """The recorded history, and the rules that hold after each step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class IsolationWorld(RuleBasedStateMachine):
         self.latest_ms = self.keys_ms = NOW_MS
         self.last_sequences: dict[str, int] = {}
         self.whose: dict[str, str | None] = {}
-        """For each owner that has committed a sequence, who did so first."""
+        """For each owner that has committed a sequence, the principal that did so first."""
 
     def open_store(self) -> Store:
         return MemoryStore()
@@ -59,7 +59,7 @@ class IsolationWorld(RuleBasedStateMachine):
             self.row += 1
 
     def _holders(self) -> dict[str, str | None]:
-        """Return the owners that have a place, and whose they are."""
+        """Return the owners that occupy a place, with their principals."""
         numbered = [known for known in self.having(OPEN) if known.sequence is not None]
         opened = {known.owner or "": known.principal for known in numbered}
         return {**opened, **self.whose}
@@ -86,16 +86,16 @@ class IsolationWorld(RuleBasedStateMachine):
             assert transaction == reader.transaction
             for writer in self.known:
                 if writer.status in (ABORTED, GONE):
-                    continue  # nothing that it wrote is left
+                    continue  # nothing that it wrote remains
                 was_committed = writer.status == COMMITTED and writer.committed < reader.started
-                # A pointer that was truncated has nothing left either.
+                # Nothing remains of a truncated pointer either.
                 for pointer in set(writer.pointers) - writer.truncated:
                     sees = transaction.is_visible(pointer)
                     assert sees == (writer is reader or was_committed)
 
     @invariant()
     def it_is_known_from_when_on_each_may_have_written(self) -> None:
-        """By each of its pointers, whatever became of it but an end without a trace."""
+        """Recorded for each pointer, until the transaction has ended without a trace."""
         state = self.living.state
         listed = invalid_list(state, 0)
         for known in self.having(OPEN):

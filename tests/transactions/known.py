@@ -36,7 +36,7 @@ CALLERS = st.sampled_from(
 
 
 def may_not(caller: Caller, principal: str | None) -> bool:
-    """Whether a caller may do nothing to what is a principal's."""
+    """Whether a caller may not touch a principal's transactions and owners."""
     return caller.principal not in (None, principal) and not caller.may_end_any
 
 
@@ -49,7 +49,7 @@ class Known:
     """When, in steps."""
     expires_ms: int
     keys_from_ms: int
-    """When it started, by the time that keys are of."""
+    """When it started, by the clock that keys use."""
     owner: str | None
     sequence: int | None
     principal: str | None = None
@@ -61,11 +61,11 @@ class Known:
 
 
 Holders = Mapping[str, str | None]
-"""Owners, and of whom each is."""
+"""Owners, and the principal that each belongs to."""
 
 
 def has_place(holders: Holders, caller: Caller, owner: str | None) -> bool:
-    """Whether an owner is among those that have a place, or its caller may take one for it."""
+    """Whether an owner occupies a place, or its caller may take one for it."""
     if owner is None or owner in holders:
         return True
     if caller.has_all or caller.principal is None:
@@ -77,7 +77,7 @@ def has_place(holders: Holders, caller: Caller, owner: str | None) -> bool:
 def check_owners(
     owners: Owners, holders: Holders, whose: Holders, last_sequences: Mapping[str, int]
 ) -> None:
-    """Check that all are remembered that committed, and counted that have a place."""
+    """Check that owners that committed are remembered, and those with a place are counted."""
     remembered = owners.last_commits
     assert {owner: last.principal for owner, last in remembered.items()} == whose
     assert {owner: last.sequence for owner, last in remembered.items()} == last_sequences

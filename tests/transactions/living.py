@@ -1,4 +1,4 @@
-"""A state that is used as the service uses it: what a command returns is applied, and kept."""
+"""A state used as by the service: the edits that a command returns are applied and kept."""
 
 from collections.abc import Collection
 

@@ -11,7 +11,7 @@ LIMITS = Limits()
 
 
 class Log:
-    """A table, and the living state whose edits it has, a row for each step."""
+    """A table of edits, one row for each step, and the living state that made them."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()

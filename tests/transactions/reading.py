@@ -1,4 +1,4 @@
-"""Two topics, and what readers of them are given."""
+"""Two topics, and the messages that their readers get."""
 
 from tests.waiting import until
 from tms.core.errors import StoreUnavailable
@@ -17,7 +17,7 @@ SHORT = StartRequest()
 async def polled(
     services: OpenServices, topic_id: TopicId, *, transaction: int | None = None, wait_s: float = 0
 ) -> list[bytes]:
-    """Return what a reader sees by a transaction, or, without one, what is committed."""
+    """Return the payloads that a transaction sees, or, without one, a committed reader."""
     view = Isolation.COMMITTED if transaction is None else transaction
     blocks = services.messaging.poll(topic_id, Reading(FIRST_ID, view=view), wait_s)
     return [message.payload async for block in blocks for message in block]
@@ -35,7 +35,7 @@ def is_waited_for(services: OpenServices, topic_id: TopicId) -> bool:
 
 
 async def recovered(services: OpenServices) -> None:
-    """Return when transactions are taken again."""
+    """Return once requests of transactions are accepted again."""
 
     async def are_taken() -> bool:
         try:

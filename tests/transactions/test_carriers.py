@@ -1,7 +1,7 @@
-"""The carriers of commits: one more is one more in a list, with the guarantees of all others.
+"""The carriers of commits: a new one only joins a list, and has the guarantees of the others.
 
-The third carrier of these tests keeps counters in rows of the Metadata table. It touches no file of
-the first two, which carry positions and publications of what was stored.
+The third carrier of these tests keeps counters in rows of the Metadata table. It needs no change to
+the first two, which carry positions, and publications of stored messages.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class CountingRequest(CommitRequest):
 
 
 class Counts(Carried):
-    """Additions to counters, as a commit carries them."""
+    """Additions to counters that a commit carries."""
 
     size_bytes = 100
 
@@ -285,7 +285,7 @@ async def test_of_two_in_one_flush_the_second_sees_the_first(
 
 
 class TestPublishAll:
-    """A publish to several topics carries as a commit does."""
+    """A publish to several topics has carriers like a commit."""
 
     async def test_it_carries(self, services: OpenServices, counters: Counters) -> None:
         request = CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), counts={"a": 1})
@@ -316,7 +316,7 @@ class TestPublishAll:
         assert not done.is_duplicate, "what was refused has not used its sequence"
 
     async def test_a_repeat_does_nothing(self, services: OpenServices, counters: Counters) -> None:
-        """Though the position has moved by then: that was this publish."""
+        """The position has moved by then, but the publish itself moved it."""
         request = CountingRequest([Advance(A, "s", FIRST, NOW_MS * 1000)], (), counts={"a": 1})
         first, again = [
             await services.messaging.publish_all(

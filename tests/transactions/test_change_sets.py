@@ -123,7 +123,7 @@ def test_a_large_change_set_is_refused() -> None:
 
 
 def test_changes_are_kept_within_a_bound() -> None:
-    """Changes of those in progress, and of those committed since the oldest of them began."""
+    """Changes of transactions in progress, and of those committed since the oldest one began."""
     each = weight_of([b"1"])
     living = Living(Limits(transaction_changes_kept_bytes_max=3 * each))
     oldest, announcing, last = living.start(), living.start(), living.start()
@@ -145,7 +145,7 @@ def test_changes_are_kept_within_a_bound() -> None:
 
 
 def test_changes_of_one_caller_leave_room_for_those_of_others() -> None:
-    """Be they announced, or committed while something older is open; rolled back, they go."""
+    """Whether announced, or committed while an older one is open; a rollback drops them."""
     ann, bob, each = Caller("ann"), Caller("bob"), weight_of([b"1"])
     living = Living(Limits(transaction_changes_kept_bytes_max=10 * each))
     hold = living.start(timeout_s=24 * 3600, caller=ann)

@@ -1,4 +1,4 @@
-"""A step of the wall ends no transaction, refuses none, and makes none of them older."""
+"""A step of the wall clock neither ends a transaction nor refuses it nor makes it older."""
 
 import asyncio
 from collections.abc import Iterator

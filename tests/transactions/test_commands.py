@@ -1,4 +1,4 @@
-"""The rules of transactions, those of Tephra's own tests: starts, ends, checkpoints."""
+"""The rules of starts, ends and checkpoints, taken from Tephra's own tests."""
 
 import pytest
 

@@ -68,7 +68,9 @@ def test_a_start_as_bytes() -> None:
     assert encode_edit(edit) == b"".join(
         (
             b"\x01",
-            struct.pack(">qiqq?i", 1, 0, 2, 0, False, 0),  # as Tephra's first version, no changes
+            struct.pack(
+                ">qiqq?i", 1, 0, 2, 0, False, 0
+            ),  # without changes, as in Tephra's first version
             struct.pack(">q", 3),  # its second
             struct.pack(">iiq", 1, 0, 0),  # its third
             struct.pack(">qi", 0, -1),  # its fourth

@@ -1,6 +1,6 @@
-"""A flush that fails: transactions are refused until the store takes writes, then are as it has it.
+"""After a failed flush, transactions are refused until the store recovers, then match the store.
 
-Whether the failed write was done decides which of the two futures it is, never a mixture.
+The failed write was done completely or not at all, and the state after that is never a mixture.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ async def test_a_commit_that_failed_is_whole_or_not_at_all(
 async def test_readers_continue_by_what_was_durable(
     services: OpenServices, store: MoodyStore, *, is_done: bool
 ) -> None:
-    """Whatever the flush that failed was about, and whatever becomes of it."""
+    """Whatever the failed flush contained, and whether or not it was done."""
     transactions, messaging = services.transactions, services.messaging
     await services.subscriptions.create_subscription(TOPIC, "s")
     position = await services.subscriptions.subscription(TOPIC, "s")

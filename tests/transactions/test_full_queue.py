@@ -60,18 +60,18 @@ async def opened(store: FaultyStore, limits: Limits, clock: ManualClock) -> Open
 
 
 class FullQueue:
-    """A store that waits, and a queue with no room."""
+    """A store that blocks, and a queue without room."""
 
     def __init__(self, services: OpenServices, store: FaultyStore) -> None:
         self._services, self._store = services, store
 
     async def __aenter__(self) -> None:
         messaging: Any = self._services.messaging
-        await messaging.topic(B)  # loads it, so that a publish is queued at once
+        await messaging.topic(B)  # loads the topic, so that a publish is queued at once
         self._store.passed.clear()
         queue = messaging._writer._queue
         self._waiting = []
-        for waits in (0, 1):  # one is being written, one waits
+        for waits in (0, 1):  # one publish is being written, the other one waits
             self._waiting.append(asyncio.create_task(messaging.publish(B, [b"x" * 290])))
             await settle()
             await until(lambda waits=waits: len(queue) == waits)  # type: ignore[misc]
@@ -84,7 +84,7 @@ class FullQueue:
 async def transactional(
     services: OpenServices, count: int = 1, per_request: int = 1
 ) -> tuple[int, RollbackRange]:
-    """Return a transaction that has published to A, and the range of all of that."""
+    """Return a transaction that has published to A, and the range of all its messages."""
     tx = await services.transactions.start(SHORT)
     ranges = []
     for _ in range(count):
@@ -141,7 +141,7 @@ ASKED: dict[str, Callable[[OpenServices, int], Awaitable[Any]]] = {
 
 
 async def seen(services: OpenServices, transaction_id: int) -> Any:
-    """Return all that anybody can see of topics, transactions and positions."""
+    """Return everything that a caller can see of topics, transactions and positions."""
     info = await services.transactions.info(transaction_id)
     latest = await services.transactions.start(SHORT)
     await services.transactions.abort(latest.transaction_id)
@@ -186,7 +186,7 @@ async def test_what_times_out_while_the_queue_is_full_does_so_later(
 
 
 class TestARangeOfSeveralRequests:
-    """One publish is one request. A range of several publishes may be more."""
+    """Rolling back several publishes may take several requests; for one publish, one is enough."""
 
     @pytest.fixture
     def limits(self) -> Limits:
@@ -203,7 +203,7 @@ class TestARangeOfSeveralRequests:
         while not undone.done():
             store.passed.clear()
             before = len(store.batches)
-            waiting += [  # the queue is full whenever a part asks to be queued
+            waiting += [  # the queue is full whenever the rollback queues its next part
                 asyncio.create_task(services.messaging.publish(B, [b"x"])) for _ in range(3)
             ]
             await until(lambda: messaging._writer._is_flushing)

@@ -1,4 +1,4 @@
-"""How transactions time out, and how the invalid list is emptied, as in Tephra's own tests."""
+"""Timeouts of transactions and truncation of the invalid list, as in Tephra's own tests."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Snapshot isolation, held against a plain model of it, whatever happens in whatever order.
+"""Snapshot isolation, compared with a plain model, whatever happens in whatever order.
 
-The model knows which transactions there are, what became of them and in which order they started
-and committed. From that follows what each must see, which commits must be refused, and that a state
-recovered from its log and snapshots is the living one.
+The model records the transactions, their outcomes, and the order in which they started and
+committed. From these follow the messages that each must see and the commits that must be refused. A
+state recovered from its log and snapshots must equal the living one.
 """
 
 from hypothesis import settings

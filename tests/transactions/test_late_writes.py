@@ -1,4 +1,4 @@
-"""Rows that an earlier write may still change late: only they are refused."""
+"""Writes are refused only for rows that an earlier write may still change late."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -24,7 +24,7 @@ VERSION = NOW_MS * 1000
 
 
 class DoubtingStore(MemoryStore):
-    """A store that may yet be changed by earlier writes of one table."""
+    """A store in which earlier writes to one table may still take effect."""
 
     doubted: str | None = None
 

@@ -1,4 +1,4 @@
-"""The write pointers of a shard: each says whose it is, and they ascend as in a whole store."""
+"""The write pointers of a shard: each identifies its shard, and they ascend."""
 
 from hypothesis import given
 from hypothesis import strategies as st

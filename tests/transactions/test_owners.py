@@ -1,4 +1,4 @@
-"""Owners and sequences: a work is committed once, and by one transaction at a time."""
+"""Owners and sequences: a piece of work is committed once, and by one transaction at a time."""
 
 import pytest
 

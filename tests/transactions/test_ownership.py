@@ -1,4 +1,4 @@
-"""A transaction, and an owner, belong to the principal that was first, also after a restart."""
+"""A transaction or an owner belongs to the principal that used it first, even after a restart."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -169,7 +169,7 @@ async def test_publishing_at_once_with_the_owner_of_another_is_refused_first(
 ) -> None:
     publish_all = services.messaging.publish_all
     first = await publish_all({A: [b"1"], B: [b"2"]}, owner="o", sequence=1, caller=ANN)
-    for sequence in (1, 2):  # even a duplicate, which would reveal the transaction
+    for sequence in (1, 2):  # even a duplicate, because its answer would reveal the transaction
         with pytest.raises(NotPermitted) as caught:
             await publish_all({A: [b"x"]}, owner="o", sequence=sequence, caller=BOB)
         assert caught.value.detail == {"owner": "o"}
@@ -294,5 +294,7 @@ def test_a_recovery_knows_whose_all_are() -> None:
         assert [info.principal for info in state.infos_invalid()] == ["bob"]
         assert state.owners.last_commits["p"].principal == "bob"
         assert state.opened.count_of("ann") == 1
-        log.table.put_snapshot(1, log.living.snapshot())  # the second time from this alone
+        log.table.put_snapshot(
+            1, log.living.snapshot()
+        )  # the second time, recover from this snapshot alone
         log.table.drop_before(1, 100)

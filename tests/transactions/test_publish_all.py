@@ -1,4 +1,4 @@
-"""Publishing to several topics at once: all or nothing, and once, on any store."""
+"""Publishing to several topics at once is all or nothing, and done once, on any store."""
 
 import asyncio
 
@@ -47,7 +47,7 @@ class TestPublishAll:
     async def test_an_owner_may_be_forgotten_while_it_publishes(
         self, services: OpenServices
     ) -> None:
-        """Each sequence is published once for each time that it was not remembered."""
+        """A sequence is published again only if its owner was forgotten in between."""
         ann = Caller("ann")
 
         async def publish(sequence: int) -> bool:

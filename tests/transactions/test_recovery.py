@@ -1,4 +1,4 @@
-"""A recovery gives the state that was, or says what is damaged."""
+"""A recovery restores the earlier state, or reports what is damaged."""
 
 import pytest
 

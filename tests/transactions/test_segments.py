@@ -1,4 +1,4 @@
-"""A leader's segment of the log: what a leader before puts late is not replayed."""
+"""A leader's segment of the log: rows that an earlier leader writes late are not replayed."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tms.transactions.segments import decode_first, encode_first, first_of, is_f
 
 
 class Leader:
-    """A leader of the log: the state as it found that, and its rows."""
+    """A leader of the log: the state that it recovered, and its rows."""
 
     def __init__(self, log: Log, token: int) -> None:
         self.log = log
@@ -25,7 +25,7 @@ class Leader:
         self.log.put(*self.late())
 
     def late(self) -> tuple[int, bytes]:
-        """Start a transaction; return the row, which is not put yet."""
+        """Start a transaction; return its row, which is not written yet."""
         self.living.start()
         row = self.row, encode_row(self.living.edits)
         self.living.edits = []
@@ -34,7 +34,7 @@ class Leader:
 
 
 def check(log: Log, leader: Leader) -> None:
-    """A recovery gives what this leader has."""
+    """Check that a recovery gives this leader's state."""
     for token in (leader.row >> 40, 0):
         found = recover(log.table, LIMITS, NOW_MS, token)
         assert Living(state=found.state).snapshot() == leader.living.snapshot()

@@ -1,4 +1,4 @@
-"""The transaction manager with messaging: what readers see, what is refused, what wakes whom."""
+"""The transaction manager with messaging: visible messages, refusals, woken readers."""
 
 import asyncio
 from pathlib import Path
@@ -155,7 +155,7 @@ async def test_an_abort_that_is_cut_off_is_finished_by_another_or_stays_invalid(
         raise asyncio.CancelledError
 
     async def left(services: OpenServices) -> int:
-        """Return a transaction that is invalid, and has a message."""
+        """Return an invalid transaction that has published a message."""
         tx = await services.transactions.start(SHORT)
         await published(services, A, b"left", tx.write_pointer)
         assert isinstance(services.transactions, TransactionService)

@@ -1,4 +1,4 @@
-"""A state comes back from its snapshot as it was, and Tephra finds its own format in it."""
+"""A state is restored from its snapshot unchanged, and Tephra can read the snapshot."""
 
 import struct
 from io import BytesIO
@@ -63,12 +63,12 @@ WITHOUT_PRINCIPALS = (
     "e27693b4001100000002000001a3185c5000000001a3185c500000000002ffffffffffffffff00000000"
     "0000000ba9e76ff8"
 )
-"""A snapshot of the extension's version 2: of what `eventful` makes by nobody in particular."""
+"""A snapshot of the extension's version 2: the state of `eventful` without principals."""
 ANN = Caller("ann")
 
 
 def eventful(caller: Caller = ANN) -> Living:
-    """Return a state that has something of everything, some of it a caller's."""
+    """Return a state that contains every kind of entry, some of them owned by a caller."""
     living = Living()
     open_ones = [
         living.start(client="a", owner="o", sequence=4, origin="run 1", caller=caller),
@@ -98,7 +98,7 @@ def eventful(caller: Caller = ANN) -> Living:
 
 
 def java_snapshot(data: bytes) -> dict[str, object]:
-    """Read as SnapshotCodecV4 does: what its BinaryDecoder would find."""
+    """Read a snapshot as SnapshotCodecV4 does with its BinaryDecoder."""
     source = BytesIO(data)
 
     def number() -> int:
@@ -282,7 +282,7 @@ def test_varints_are_avros(number: int, encoded: str) -> None:
 
 
 def test_the_least_times_of_messages_are_kept() -> None:
-    """Only a state that knows some is of the version that has them: others read the rest."""
+    """Only a state with such times is written in the version for them; older readers skip them."""
     living = eventful()
     before = encode_snapshot(living.state, NOW_MS)
     dead = living.checkpoint(living.start(keys_from_ms=7))

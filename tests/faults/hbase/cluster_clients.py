@@ -1,4 +1,4 @@
-"""Clients of a cluster, which publish, also in transactions, and note what was acknowledged."""
+"""Clients of a cluster that publish, alone and in transactions, and record acknowledgements."""
 
 import threading
 import time
@@ -21,14 +21,14 @@ def base_of(namespace: str) -> str:
 
 BASE = base_of("default")
 TIMEOUT_S = 10
-"""After which a transaction becomes invalid that nobody ends."""
+"""A transaction that nobody ends becomes invalid after this time."""
 _PATIENCE_S = 2.0
 """How long a client waits for an answer before it asks another server."""
 Json = Any
 
 
 class Clients:
-    """Threads that publish, alone and in transactions, and note what was acknowledged."""
+    """Threads that publish, alone and in transactions, and record what was acknowledged."""
 
     def __init__(
         self,
@@ -38,18 +38,18 @@ class Clients:
         publishers: int = 3,
         pause_s: float = 0.0,
     ) -> None:
-        """Work concurrently; each thread pauses for this many seconds after each request."""
+        """Start the threads; each pauses for this many seconds after each request."""
         self._pause_s = pause_s
         self._urls = urls
         self._namespace = namespace
         self._base = base_of(namespace)
         self.acknowledged: dict[str, list[str]] = defaultdict(list)
-        """By topic, of plain messages."""
+        """The acknowledged plain messages, by topic."""
         self.started = 0
         """How many transactions."""
         self.committed: list[str] = []
         self.moved: list[int] = []
-        """The versions that acknowledged commits have given the position."""
+        """The versions of the position that acknowledged commits returned."""
         self.count = 0
         self.longest_s = 0.0
         self.errors = Counter[str]()
@@ -58,7 +58,7 @@ class Clients:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.working = threading.Event()
-        """While it is not set, nothing new is begun."""
+        """While it is not set, no new request is sent."""
         self.working.set()
         works = [*[self._publish] * publishers, self._transact]
         self._threads = [
@@ -127,7 +127,7 @@ class Clients:
         self.committed.append(name)
 
     def publish_to(self, url: str, name: str) -> bool:
-        """Publish once to one server, with more patience; return whether it acknowledged that."""
+        """Publish once to one server, with a longer timeout; return whether it acknowledged."""
         with httpx.Client(timeout=WAIT_S_MAX, trust_env=False) as http:
             try:
                 self._publish(http, url, name)
@@ -146,9 +146,9 @@ class Clients:
         wait_until(lambda: self.count >= enough, f"{number} more requests are acknowledged")
 
     def check(self, shown: Mapping[tuple[str, bool], Sequence[tuple[str, str]]], at: Json) -> None:
-        """Check the acknowledged messages against those that readers get in the end.
+        """Compare the acknowledged messages with those that readers get in the end.
 
-        The latter are given by topic, and by whether only committed ones were requested; `at` is
+        The latter are in `shown`, by topic and by whether the reader was a committed one; `at` is
         the position of the subscription.
         """
         given = {topic: [payload for _, payload in shown[topic, True]] for topic in TOPICS}
@@ -159,7 +159,7 @@ class Clients:
             assert not lost, f"{topic} lost {len(lost)} acknowledged messages: {sorted(lost)[:5]}"
             lost = set(self.committed) - set(given[topic])
             assert not lost, f"{topic} lost {len(lost)} committed messages: {sorted(lost)[:5]}"
-        prefix = f"{len(self._threads) - 1}."  # of the thread that has transactions
+        prefix = f"{len(self._threads) - 1}."  # of the thread that runs transactions
         whole = [{p for p in given[topic] if p.startswith(prefix)} for topic in TOPICS]
         assert whole[0] == whole[1], "a transaction is not whole"
         first = min(self.moved, default=at["version"] + 1) - 1
@@ -176,7 +176,7 @@ class Clients:
 def answer_of(
     http: httpx.Client, urls: Sequence[str], method: str, path: str, body: Json = None
 ) -> Json:
-    """Return the answer of a server that has one, once one has."""
+    """Return the first successful answer of any server."""
 
     def answer() -> httpx.Response | None:
         for url in urls:

@@ -34,7 +34,7 @@ Serve = Callable[..., ServerProcess]
 
 
 class TimedLedger(Ledger):
-    """A ledger that knows the longest time for which nobody was acknowledged anything."""
+    """A ledger that measures the longest time without an acknowledgement."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServers]:
 
 
 def new_place(cluster: HBaseServers) -> Place:
-    """Create a store that nobody else uses."""
+    """Create a store for this test alone."""
     place = Place("127.0.0.1", cluster.gateway_port, f"t{uuid.uuid4().hex[:8]}", BUCKETS)
     gateway = Gateway(place.host, place.port, retry_s=60.0)
     create(place, gateway, ("127.0.0.1", cluster.admin_port))
@@ -79,7 +79,7 @@ def serve_on(
     port: int | None = None,
     flags: Sequence[str] = (),
 ) -> ServerProcess:
-    """Start a server on a store, through its gateway or a proxy before that."""
+    """Start a server on a store, through its gateway or a proxy in front of it."""
     return ServerProcess(
         f"hbase://{place.host}:{port or place.port}/{place.prefix}",
         *("--transactions", transactions),
@@ -101,9 +101,9 @@ def serve(place: Place) -> Serve:
 
 
 def running(cluster: HBaseServers) -> None:
-    """Start what does not run, and wait until puts are taken.
+    """Start the processes that do not run, and wait until HBase accepts puts.
 
-    Again where others end of themselves: HBase's do when ZooKeeper was away for too long.
+    Start again if others have exited: HBase's processes exit if ZooKeeper was away for too long.
     """
     for attempt in range(STARTS_MAX):
         for name in cluster.commands:
@@ -119,12 +119,12 @@ def running(cluster: HBaseServers) -> None:
 
 
 async def check_unanswered(server: ServerProcess, topic: str, ledger: Ledger) -> None:
-    """Check a topic once HBase answers and has taken what had failed; nobody may be at work."""
+    """Check an unused topic once HBase answers and failed writes are decided."""
     attempts = count()
     async with await tms.aio.connect(server.url, retry_for_s=0) as client:
 
         async def is_settled() -> bool:
-            # Acknowledged messages come after all that failed before them.
+            # An acknowledged message comes after all messages that failed before it.
             name = f"marker {len(ledger.requests)} {next(attempts)}"
             request = ledger.begin(name, [name.encode()])
             try:

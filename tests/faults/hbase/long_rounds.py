@@ -1,4 +1,4 @@
-"""Rounds of faults that can continue for as long as wanted, and resume where they were left."""
+"""Rounds of faults that can run for as long as you like, and resume where they stopped."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ Json = Any
 
 
 class FaultyRounds(Protocol):
-    """Servers that have faults while clients work."""
+    """Servers that suffer faults while clients work."""
 
     @property
     def faults(self) -> Mapping[str, Any]:
@@ -29,11 +29,11 @@ class FaultyRounds(Protocol):
         ...
 
     def round(self, fault: str) -> Mapping[str, Any]:
-        """Let a fault happen; return what it cost by name: numbers and, by kind, the errors."""
+        """Cause a fault; return its costs by name: numbers, and errors by kind."""
         ...
 
     def finish(self) -> None:
-        """Check all that was acknowledged."""
+        """Check everything that was acknowledged."""
         ...
 
 
@@ -56,7 +56,7 @@ def metadata_servers(kind: str, folder: Path) -> Iterator[str]:
 
 
 def lasts(seconds: float) -> None:
-    """Let a fault of real processes last; nothing says when it has done so."""
+    """Wait while a fault of real processes lasts; there is no event to wait for."""
     Event().wait(seconds)
 
 
@@ -66,7 +66,7 @@ def show(line: str) -> None:
 
 
 def main(description: str | None, new_rounds: NewRounds) -> None:
-    """Do the rounds that are not in the file yet, and show all that are."""
+    """Run the rounds that are not in the file yet, and show the results of all."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--results", type=Path, required=True)
@@ -105,7 +105,7 @@ def _rounds(
                 show(json.dumps(told))
                 yield told
         except Exception:
-            rounds.finish()  # what was acknowledged before is checked all the same
+            rounds.finish()  # earlier acknowledgements are checked all the same
             raise
         rounds.finish()
 

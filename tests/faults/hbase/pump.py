@@ -1,15 +1,15 @@
-"""A consumer whose position moves with its commits, and what must be there of that."""
+"""A consumer whose position moves with its commits, and a check of the result."""
 
 from tests.waiting import turns, until
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
 
 TIMEOUT_S = 5
-"""After so long a transaction that a crash left open is invalid."""
+"""A transaction that a crash left open becomes invalid after this time."""
 
 
 class Pump:
-    """Takes messages from one topic to another, one a transaction, which moves its position."""
+    """Moves messages to another topic, one per transaction, which also moves its position."""
 
     COUNT = 3_000
 
@@ -19,7 +19,7 @@ class Pump:
         self._first_version = 0
 
     async def prepare(self, client: AsyncClient) -> None:
-        """Create the topics, with what there is to take."""
+        """Create the topics, and publish the messages to move."""
         for topic in ("in", "out"):
             await client.topic(topic).create()
         await client.topic("in").publish([b"%d" % number for number in range(self.COUNT)])
@@ -49,7 +49,7 @@ class Pump:
             await turns()
 
     async def _given(self, client: AsyncClient, moves: int) -> list[bytes]:
-        """Return what is committed, once no transaction that a crash left open hides some of it."""
+        """Return the committed messages, once no transaction left open by a crash hides some."""
 
         async def given() -> list[bytes]:
             return [each.payload async for each in client.topic("out").poll(committed=True)]
@@ -61,7 +61,7 @@ class Pump:
         return await given()
 
     async def check(self, client: AsyncClient) -> None:
-        """Check that what was committed, and nothing else, has moved the position."""
+        """Check that committed transactions, and no others, have moved the position."""
         position = await client.topic("in").subscription("pump").position()
         moves = position.version - self._first_version
         taken = [message.id async for message in client.topic("in").poll()][:moves]

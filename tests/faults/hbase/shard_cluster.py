@@ -1,4 +1,4 @@
-"""Three servers that share a store with six shards on one HBase, each reached by links to cut."""
+"""Three servers that share a store with six shards on one HBase, over links that can be cut."""
 
 import os
 import uuid
@@ -134,18 +134,18 @@ class ShardCluster:
         wait_until(is_even, "an even share")
 
     def number_of(self, server: Server) -> int:
-        """Return the number by which the cluster knows a server."""
+        """Return the cluster's number of a server."""
         instances = self.ask("GET", "/v1/cluster")["instances"]
         return next(int(each["id"]) for each in instances if each["address"] == server.advertised)
 
     def wish(self, shard: int, server: Server) -> None:
-        """Make a server lead a shard, which is free to move again once it does."""
+        """Make a server lead a shard; after that the shard is free to move again."""
         self.ask("PUT", "/v1/cluster/wishes", {str(shard): self.number_of(server)})
         self.until(lambda led: led[shard] is server, "a moved shard")
         self.ask("PUT", "/v1/cluster/wishes", {str(shard): None})
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
-        """Return the answer of a server that has one, once one has."""
+        """Return the first successful answer of any server."""
         return answer_of(self.http, [each.url for each in self.servers], method, path, body)
 
     def close(self) -> None:

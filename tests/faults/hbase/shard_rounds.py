@@ -2,13 +2,13 @@
 
     python -m tests.faults.hbase.shard_rounds --rounds 60 --results /tmp/shards.jsonl
 
-starts HBase, ZooKeeper and etcd, and continues with the rounds that the file does not have yet. A
-line of it says which fault it was, and for how long nothing was acknowledged: the longest of the
-namespaces whose leader was hit, and of the others. It also counts the requests that failed, by
-status, or by the kind of error if there was no answer.
+starts HBase, ZooKeeper and etcd, and continues with the rounds that the file does not have yet.
+Each line of the file names the fault, and the longest time without an acknowledgement in the
+namespaces whose leader was hit, and in the others. It also counts the failed requests, by status,
+or by the kind of error if there was no answer.
 
-Each namespace is held to all that `takeovers` holds a cluster with one leader to, and through
-whichever server one asks, the answer is the same.
+Each namespace must keep all the promises that `takeovers` checks for a cluster with one leader, and
+every server must give the same answers.
 """
 
 import signal
@@ -37,16 +37,16 @@ from tests.servers.server_process import ServerProcess
 
 ALL = 1_000_000
 READ_AGAIN = 100
-"""Messages of a topic. To read more takes long, because each reference costs a scan."""
+"""Messages of a topic. Reading more takes long, because each reference costs a scan."""
 BURST = 4
-"""Publishes to each shard that wait for a machine to wake up."""
+"""The number of publishes to each shard that wait for a machine to wake up."""
 BEFORE, AFTER = 5, 8
-"""Requests acknowledged in each namespace before a fault, and once it has passed."""
+"""How many requests are acknowledged in each namespace before a fault, and after it."""
 _FENCED = "tms_cluster_fenced_writes_total"
 
 
 class ShardRounds:
-    """Faults, one after another, and what readers were shown between them."""
+    """Successive faults, and the messages that readers got between them."""
 
     def __init__(self, cluster: ShardCluster) -> None:
         self.cluster = cluster
@@ -64,7 +64,7 @@ class ShardRounds:
             cluster.stack.callback(clients.stop)
         self.held: list[Proxy] = []
         self.fenced = 0
-        """How many writes of machines that woke up the fence stopped."""
+        """How many writes the fence stopped of machines that woke up."""
         self.shown: dict[tuple[str, str, bool], list[tuple[str, str]]] = defaultdict(list)
         self._numbers = count()
         self.faults: dict[str, Callable[[], Sequence[Server | int]]] = {
@@ -91,9 +91,9 @@ class ShardRounds:
         }
 
     def round(self, fault: str) -> dict[str, float | dict[str, int]]:
-        """Let a fault happen; return the longest pauses in s, of whom it hit and of others.
+        """Cause a fault; return the longest pauses in s, of the namespaces hit and of the others.
 
-        What it hit are servers, or shards.
+        A fault returns the servers or shards that it hit.
         """
         cluster = self.cluster
         cluster.until_even(cluster.servers)
@@ -164,7 +164,7 @@ class ShardRounds:
         return self.cluster.servers
 
     def join(self) -> Sequence[Server]:
-        """Start one again that was away for long: others give it its share."""
+        """Restart a server that was away for long: the others give it its share."""
         victim = self.victim
         assert victim.process.stop() == 0
         self.cluster.until_even([each for each in self.cluster.servers if each is not victim])
@@ -192,8 +192,8 @@ class ShardRounds:
     def pause_machine(self) -> Sequence[Server]:
         """Pause a server and all its clocks until others lead, and wake it up with work to do.
 
-        For it no time has passed, and the metadata store says nothing for a second, so it leads
-        in its own eyes. Its clocks are right again after it has led under the wrong ones.
+        For the server no time has passed, and the metadata store is silent for a second, so it
+        believes that it still leads. Its clocks are set right at the end.
         """
         cluster, victim = self.cluster, self.victim
         led = cluster.led()
@@ -210,7 +210,7 @@ class ShardRounds:
             for clients in hers:
                 for each in range(BURST):
                     pool.submit(clients.publish_to, victim.url, f"woken.{number}.{each}")
-            lasts(0.3)  # they are in its backlog
+            lasts(0.3)  # the requests are in its backlog
             victim.clock.stand_still(round(1000 * (time.monotonic() - since_s)))
             victim.signal(signal.SIGCONT)
             lasts(1)
@@ -223,7 +223,7 @@ class ShardRounds:
         return self._restarted(victim)
 
     def hide_address(self) -> Sequence[Server]:
-        """Let no other server reach one until it has no shards."""
+        """Hide a server from the others until it has no shards."""
         victim = self.victim
         victim.link.hold()
         self.cluster.until_even([each for each in self.cluster.servers if each is not victim])
@@ -234,7 +234,7 @@ class ShardRounds:
         return [victim]
 
     def damage(self) -> Sequence[int]:
-        """Damage one shard, so that no server can open it, and restart another server."""
+        """Make a shard impossible to open, and restart a server that does not lead it."""
         cluster, victim = self.cluster, self.victim
         place = parse(cluster.store).of_shard(0)
         with closing(happybase.Connection(HOST, cluster.gateway_port)) as connection:
@@ -256,7 +256,7 @@ class ShardRounds:
         return [0]
 
     def stop_all(self) -> Sequence[Server]:
-        """Stop all servers at the same moment: the store is free for another one."""
+        """Stop all servers at the same moment: the store is then free for another one."""
         servers = self.cluster.servers
         for each in servers:
             each.process.terminate()
@@ -270,7 +270,7 @@ class ShardRounds:
         return servers
 
     def kill_region_server(self) -> Sequence[Server]:
-        """Kill one of HBase's region servers, and start it again after the other one took over."""
+        """Kill one of HBase's region servers, and restart it after the other one took over."""
         hbase = self.cluster.hbase
         name = f"region-{1 + next(self._numbers) % 2}"
         hbase.kill(name)
@@ -281,7 +281,7 @@ class ShardRounds:
         return self.cluster.servers
 
     def change_regions(self) -> Sequence[int]:
-        """Split and move the region of a shard's newest messages, and move that of its fence."""
+        """Split and move the region of a shard's newest messages, and move its fence's region."""
         hbase, place = self.cluster.hbase, parse(self.cluster.store).of_shard(0)
         running(hbase)
         self.check(limit=2 * READ_AGAIN)
@@ -296,7 +296,7 @@ class ShardRounds:
         return [0]
 
     def hold_gateway_60_s(self) -> Sequence[Server]:
-        """Let what a leader sent to its gateway come after a minute, while it lives."""
+        """Delay a live leader's requests at its gateway by a minute."""
         victim = self.victim
         victim.gateway.hold()
         lasts(60)
@@ -305,7 +305,7 @@ class ShardRounds:
         return [victim]
 
     def hold_gateway(self) -> Sequence[Server]:
-        """Make what a leader has in hand come two such rounds later, or at the end."""
+        """Delay a leader's requests in flight by two such rounds, or until the end."""
         victim = self.victim
         victim.gateway.hold()
         lasts(0.3)
@@ -342,7 +342,7 @@ class ShardRounds:
         start: str | None = None,
         limit: int = ALL,
     ) -> list[tuple[str, str]]:
-        """Return what one server gives from a message on, be it that another leads."""
+        """Return the messages that a server returns from one on, even if another server leads."""
         query = "?isolation=committed" if committed else ""
         path = f"{base_of(namespace)}/{topic}/poll{query}"
         body = {"startFrom": start, "limit": limit}
@@ -350,9 +350,9 @@ class ShardRounds:
         return [(each["id"], each["payload"]) for each in told]
 
     def check(self, again: int = READ_AGAIN, limit: int = ALL) -> None:
-        """Compare what readers are given with what they were shown, through another server each.
+        """Compare the messages that readers get with earlier ones, each time by another server.
 
-        Of each topic the last `again` messages are read once more, and then what is new, `limit`
+        The last `again` messages of each topic are read once more, then the new ones, `limit`
         messages in all.
         """
         for at, namespace in enumerate(NAMESPACES):
@@ -371,13 +371,13 @@ class ShardRounds:
                     assert ids == sorted(set(ids))
 
     def finish(self) -> None:
-        """Stop the clients, let come what was held, and check all that was acknowledged."""
+        """Stop the clients, release held requests, and check everything that was acknowledged."""
         for clients in self.clients:
             clients.stop()
         self.check(again=ALL)
         for proxy in self.held:
             proxy.release()
-        lasts(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
+        lasts(TIMEOUT_S + 2)  # a committed reader stops at transactions of dead clients
         self.check(again=ALL)
         for shard, (namespace, clients) in enumerate(zip(NAMESPACES, self.clients, strict=True)):
             path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"

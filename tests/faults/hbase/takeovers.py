@@ -2,11 +2,10 @@
 
     python -m tests.faults.hbase.takeovers --rounds 60 --results /tmp/takeovers.jsonl
 
-starts HBase, ZooKeeper and etcd, and continues with the rounds that the file does not have yet. A
-line of it says which fault it was, and for how long nobody was acknowledged anything.
-
-What is held to: what was acknowledged is there, once; ids ascend; what readers were shown stays as
-it is; transactions are whole, and positions are where committed moves have put them.
+starts HBase, ZooKeeper and etcd, and continues with the rounds that the file does not have yet.
+Each line of the file names the fault, and the longest time without an acknowledgement. The promises
+checked are: every acknowledged message is there once; ids ascend; messages that readers got never
+change; transactions are whole, and positions are where committed moves have put them.
 """
 
 import os
@@ -47,11 +46,11 @@ FLAGS = (
     *("--cleanup-period-s", "1"),
 )
 BEFORE, AFTER = 20, 40
-"""Requests acknowledged before a fault, and once it has passed."""
+"""How many requests are acknowledged before a fault, and after it."""
 
 
 class Server:
-    """One of the servers, behind a gateway of its own."""
+    """One of the servers, with its own gateway."""
 
     def __init__(self, cluster: "Cluster", port: int) -> None:
         self.cluster = cluster
@@ -98,7 +97,7 @@ class Cluster:
         self.ask("PUT", f"{BASE}/{TOPICS[0]}/subscriptions/s")
 
     def leader(self, but: Server | None = None) -> Server:
-        """Return the server that leads, once one does; not `but`."""
+        """Return the server that leads, once one other than `but` does."""
         others = [server for server in self.servers if server is not but]
         found = wait_until(
             lambda: next((each for each in others if each.role() == "leader"), None),
@@ -108,7 +107,7 @@ class Cluster:
         return found
 
     def ask(self, method: str, path: str, body: Json = None) -> Json:
-        """Return the answer of a server that has one, once one has."""
+        """Return the first successful answer of any server."""
         return answer_of(self.http, [each.url for each in self.servers], method, path, body)
 
     def payloads(self, topic: str, *, committed: bool) -> list[tuple[str, str]]:
@@ -122,7 +121,7 @@ class Cluster:
 
 
 class Rounds:
-    """Faults, one after another, and what readers were shown between them."""
+    """Successive faults, and the messages that readers got between them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -145,7 +144,7 @@ class Rounds:
         }
 
     def round(self, fault: str) -> dict[str, float]:
-        """Let a fault happen; return for how long nobody was acknowledged anything, in seconds."""
+        """Cause a fault; return the longest time without an acknowledgement, in seconds."""
         self.clients.until_more(BEFORE)
         self.clients.watch()
         self.faults[fault](self.cluster.leader())
@@ -179,7 +178,7 @@ class Rounds:
         second.start()
 
     def hold_gateway(self, leader: Server) -> None:
-        """Make what the leader has in hand come two such rounds later, or at the end."""
+        """Delay the leader's requests in flight by two such rounds, or until the end."""
         leader.gateway.hold()
         lasts(0.3)
         self.kill(leader)
@@ -192,7 +191,7 @@ class Rounds:
         blind, good = [each for each in self.cluster.servers if each is not leader]
         blind.gateway.hold()
         self.until_told(blind, reaches=False)
-        lasts(LEASE_S)  # for so long it may claim, because it did reach it
+        lasts(LEASE_S)  # until then it may claim, because it reached HBase recently
         leader.process.kill()
         assert self.cluster.leader(but=leader) is good
         blind.gateway.release()
@@ -200,7 +199,7 @@ class Rounds:
         self.until_told(blind, reaches=True)
 
     def silence_leader(self, leader: Server) -> None:
-        """Let the leader's gateway carry nothing: one of the others leads before it is back."""
+        """Silence the leader's gateway: another server leads before the gateway is back."""
         leader.gateway.hold()
         other = self.cluster.leader(but=leader)
         self.clients.until_more(AFTER)
@@ -209,7 +208,7 @@ class Rounds:
         assert self.cluster.leader() is other
 
     def until_told(self, server: Server, *, reaches: bool) -> None:
-        """Wait until the others are notified whether a server reaches HBase."""
+        """Wait until the others know whether a server reaches HBase."""
 
         def is_told() -> bool:
             found = self.cluster.ask("GET", "/v1/cluster")["instances"]
@@ -227,7 +226,7 @@ class Rounds:
         self.cluster.leader()
 
     def check(self) -> None:
-        """Compare what readers are given with what they were shown."""
+        """Compare the messages that readers get with those that they got before."""
         for topic in TOPICS:
             for committed in (False, True):
                 seen = self.cluster.payloads(topic, committed=committed)
@@ -238,19 +237,19 @@ class Rounds:
                 assert ids == sorted(set(ids))
 
     def finish(self) -> None:
-        """Stop the clients, let come what was held, and check all that was acknowledged."""
+        """Stop the clients, release held requests, and check everything that was acknowledged."""
         self.clients.stop()
         self.check()
         for proxy in self.held:
             proxy.release()
-        lasts(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
+        lasts(TIMEOUT_S + 2)  # a committed reader stops at transactions of dead clients
         self.check()
         position = self.cluster.ask("GET", f"{BASE}/{TOPICS[0]}/subscriptions/s")
         self.clients.check(self.shown, position)
         self.check_seals()
 
     def check_seals(self) -> None:
-        """Check that only transactions cost a seal that went on over a takeover.
+        """Check that seals were written only for transactions that continued over a takeover.
 
         The client has at most one at a time, and gives up most of those.
         """

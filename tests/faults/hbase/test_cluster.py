@@ -1,7 +1,7 @@
 """HBase's own processes are killed with -9 under load, and its regions split and moved.
 
-What was acknowledged is there, once, in order; no reader is given a gap that fills later. How long
-nobody was acknowledged anything is logged at the end of each test (`-rP` shows it).
+Every acknowledged message is there, once, in order; no reader gets a gap that fills later. The
+longest time without an acknowledgement is logged at the end of each test (`-rP` shows it).
 """
 
 import asyncio
@@ -44,12 +44,12 @@ _log = logging.getLogger(__name__)
 AWAY_S = 2
 PUBLISHERS = 4
 BEFORE, AFTER = 40, 60
-"""Requests acknowledged before a fault, and once it has passed."""
+"""How many requests are acknowledged before a fault, and after it."""
 
 
 @dataclass
 class World:
-    """One server and one topic for all that its HBase goes through."""
+    """One server and one topic, used through all faults of its HBase."""
 
     cluster: HBaseServers
     place: Place
@@ -58,7 +58,7 @@ class World:
 
     @asynccontextmanager
     async def under_load(self, chance: random.Random, what: str) -> AsyncIterator[Load]:
-        """Start clients; at the end, check all answers that they got."""
+        """Start clients; at the end, check all their answers."""
         server, ledger = self.server, self.ledger
         async with Load(server.url, TOPIC, ledger, chance, publishers=PUBLISHERS) as load:
             await load.until_acknowledged(BEFORE)
@@ -119,7 +119,7 @@ def test_what_was_acknowledged_survives_the_death_of(
         async with world.under_load(chance, "+".join(names)) as load:
             for name in names:
                 world.cluster.kill(name)
-            # If HBase continues without it, so do its clients; otherwise they get errors.
+            # If HBase continues without the process, so do clients; otherwise they get errors.
             if not {"gateway", "zookeeper"}.isdisjoint(names):
                 await asyncio.to_thread(lasts, AWAY_S)
             await asyncio.to_thread(running, world.cluster)
@@ -130,7 +130,7 @@ def test_what_was_acknowledged_survives_the_death_of(
 
 
 async def dropped_rows(server: ServerProcess) -> int:
-    """Return how many rows cleanup has deleted since the server began."""
+    """Return how many rows cleanup has deleted since the server started."""
     async with httpx.AsyncClient() as http:
         answer = await http.get(f"{server.url}/v1/cleanup", timeout=WAIT_S_MAX)
     return int(answer.json()["dropped_rows"])
@@ -139,7 +139,7 @@ async def dropped_rows(server: ServerProcess) -> int:
 def test_nothing_is_lost_while_a_region_is_split_and_moved(
     world: World, chance: random.Random
 ) -> None:
-    """While clients publish, poll, and cleanup deletes what has expired in another topic."""
+    """Clients publish and poll, and cleanup deletes expired messages elsewhere."""
     table = world.place.name_of(MESSAGE)
 
     async def one_round() -> None:
@@ -153,7 +153,7 @@ def test_nothing_is_lost_while_a_region_is_split_and_moved(
             key = f"default:{TOPIC}:".encode() + (1).to_bytes(4) + followed[-1].id[:10]
             row = Salt(MESSAGE, BUCKETS).of(key) + key
             for verb in ("split", "move"):
-                # The newest rows are in the region that begins at `row`, once that is split.
+                # After the split, the newest rows are in the region that begins at `row`.
                 await asyncio.to_thread(partial(change, world.cluster, verb, table, row))
                 await load.until_acknowledged(AFTER)
 

@@ -47,12 +47,12 @@ def test_leaders_are_lost_and_no_schema_is(
 
 
 def until_written(url: str) -> None:
-    """Return once a server has started, and there is one that writes."""
+    """Return once the started server answers, and some server writes."""
     wait_until(lambda: is_done("PUT", f"{url}/config/x", {"normalize": True}), "somebody writes")
 
 
 def until_read(url: str) -> None:
-    """Return once a server that was started has read the log."""
+    """Return once the started server has read the log."""
     wait_until(lambda: is_done("GET", f"{url}/schemas/ids/1"), f"{url} serves the registry")
 
 
@@ -64,7 +64,7 @@ def is_done(method: str, url: str, body: object = None) -> bool:
 
 
 def from_memory(urls: list[str]) -> None:
-    """Ask what is in memory of servers that have no leader: they answer."""
+    """Request data that servers have in memory: they answer without a leader."""
     for url in urls:
         assert httpx.get(f"{url}/schemas/ids/1").json()["schema"] == fixed(1)
         assert httpx.get(f"{url}/subjects/first/versions/1").json()["id"] == 1

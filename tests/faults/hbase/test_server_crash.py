@@ -1,8 +1,8 @@
 """Our server is killed with -9 in the middle of flushes to HBase, and started again.
 
-What was acknowledged is there, once, in order; a transaction is visible in all of its topics or in
-none; and a position that moves with a commit has moved where the commit is visible, and nowhere
-else.
+Every acknowledged message is there, once, in order; a transaction is visible in all of its topics
+or in none; and a position that moves with a commit has moved where the commit is visible, and
+nowhere else.
 """
 
 import asyncio

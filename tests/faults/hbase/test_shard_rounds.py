@@ -1,4 +1,4 @@
-"""A share of `shard_rounds`, whose rounds can continue for as long as wanted."""
+"""Some rounds of `shard_rounds`, which can run for as long as you like."""
 
 from contextlib import ExitStack
 

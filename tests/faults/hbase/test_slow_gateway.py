@@ -1,6 +1,6 @@
-"""A gateway that is slow, silent, or cut off: latency, then 503, never a wrong answer.
+"""A gateway that is slow, silent or cut off causes latency, then 503, never a wrong answer.
 
-The server recovers by itself, and holds no more memory in the meantime than its limits say.
+The server recovers by itself, and in the meantime uses no more memory than its limits allow.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ MEBIBYTE = 1024 * 1024
 QUEUE_MIB, REQUESTS = 16, 60
 CUTS = 4
 ROOM_MIB = 200
-"""The memory that a busy server may use more than a fresh one, in addition to its queue."""
+"""How much more memory than a fresh server a busy one may use, in addition to its queue."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def checked(server: ServerProcess, ledger: TimedLedger) -> None:
 
 
 async def publish_much(server: ServerProcess) -> list[httpx.Response]:
-    """Publish a mebibyte in each of many requests at once."""
+    """Send many concurrent requests that publish a mebibyte each."""
     url = f"{server.url}/v1/namespaces/default/topics/other/publish"
     body = {"messages": ["x" * MEBIBYTE]}
     limits = httpx.Limits(max_connections=REQUESTS)
@@ -134,14 +134,14 @@ def test_connections_that_break_again_and_again_lose_nothing(
 
     with serve(port=gateway.port) as server:
         asyncio.run(scenario(server))
-        # Its last calls were lost, but for what may come late it would not be closed for good.
+        # The server stops although its last calls were lost and may still arrive late.
         assert server.stop() == 0
 
 
 def test_positions_move_with_their_commits_while_connections_break(
     serve: Serve, gateway: Proxy
 ) -> None:
-    """Even if a move follows one that got no answer, and may still arrive."""
+    """This holds even if a move follows an unanswered one that may still arrive."""
     pump = Pump()
 
     async def scenario(server: ServerProcess) -> None:

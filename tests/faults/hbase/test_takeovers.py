@@ -1,4 +1,4 @@
-"""A share of `takeovers`, whose rounds can continue for as long as wanted."""
+"""Some rounds of `takeovers`, which can run for as long as you like."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -14,7 +14,7 @@ FAULTS = {
     "etcd": ("kill twice", "standby's gateway silent", "metadata away 4 s", "gateway held"),
 }
 OF_GATE = ("leader's gateway silent", "standby's gateway silent")
-"""A server that does not reach HBase does not keep the lead, and does not take it."""
+"""A server that does not reach HBase neither keeps nor takes the lead."""
 
 
 def go_through(faults: Sequence[str], hbase: HBaseServers, metadata: str) -> None:

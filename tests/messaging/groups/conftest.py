@@ -51,7 +51,7 @@ class World:
         return await self.services.groups.take(TOPIC, "g", take, wait_s=wait_s)  # type: ignore[arg-type]
 
     async def waits(self, takes: int = 1) -> None:
-        """Wait until this number of takes waits for messages."""
+        """Wait until this many takes are waiting for messages."""
         groups = self.services.groups
         assert isinstance(groups, GroupService)
         await until(lambda: sum(len(group.waiting) for group in groups._groups.loaded) >= takes)
@@ -68,7 +68,7 @@ class World:
         await until(is_there)
 
     async def flush(self) -> None:
-        """Write the leases: the next flush of anything writes them too."""
+        """Write the leases, which any flush writes too."""
         await self.publish(b"flush", topic_id=BILLS)
 
     async def settle(self, member: str = "a", **parts: object) -> list[Refusal]:
@@ -95,7 +95,7 @@ async def world(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     kept = FaultyStore()
-    monkeypatch.setattr(kept, "close", lambda: None)  # what it has must survive
+    monkeypatch.setattr(kept, "close", lambda: None)  # its content must survive
 
     def tables() -> StoreTables:
         return StoreTables(kept if request.param == "memory" else LevelDBStore(tmp_path / "db"))

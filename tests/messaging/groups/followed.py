@@ -1,4 +1,4 @@
-"""The answers that the members of one group got, and their consequences, whatever dies.
+"""The answers that members of a group got, and what must hold after them, whatever crashes.
 
 This is not an exact model: `group_machine.py` has the model of the rules.
 
@@ -32,23 +32,23 @@ class Followed:
     """One group, from when it was created."""
 
     def __init__(self, *, keeps_all: bool = True) -> None:
-        """Follow a group of a topic that keeps all its messages, or not: then some are gone."""
+        """Follow a group of a topic, which may keep all its messages or lose some."""
         self._keeps_all = keeps_all
         self.given: list[Given] = []
         self.seen: dict[bytes, bytes] = {}
-        """Ids of all that was given, and their payloads."""
+        """The ids of all delivered messages, with their payloads."""
         self.acknowledged: set[bytes] = set()
         self.maybe: set[bytes] = set()
         """Ids whose ack had no answer."""
         self.is_moved = False
-        """Whether a seek had no answer: then what is given since is known, and nothing before."""
+        """Whether a seek had no answer: then only deliveries after it are known."""
 
     def latest(self, back: int) -> Given | None:
         """Return the last delivery, or one this many before it; None if there is none."""
         return self.given[-1 - min(back, len(self.given) - 1)] if self.given else None
 
     def note(self, member: str, taken: Taken, committed: Container[bytes]) -> list[Message]:
-        """Check what a take gave, of which `committed` payloads may be; return its messages."""
+        """Check the messages of a take, which must be `committed`, and return them."""
         messages = [message for block in taken.blocks for message in block]
         assert (taken.delivery is None) == (not messages)
         assert [one.id for one in messages] == sorted({one.id for one in messages})
@@ -102,9 +102,9 @@ class Followed:
         *,
         is_decided: bool,
     ) -> None:
-        """Compare a moment of the group with the ids of what is `committed`.
+        """Compare the group's present state with the ids of `committed` messages.
 
-        `is_decided`: nothing that had no answer can be carried out any more.
+        `is_decided`: no unanswered request can be carried out any more.
         """
         read = {each for each in committed if through is not None and each <= through}
         assert set(opened) <= read, "what is open is committed, and was read"

@@ -1,4 +1,4 @@
-"""A model of a group that members take from; what is stored of it is read again at each step."""
+"""A model of a group that members take from; its stored rows are read again at each step."""
 
 from itertools import pairwise
 from typing import ClassVar
@@ -33,7 +33,7 @@ from tms.messaging.groups.state import OpenMessages
 T = 1_700_000_000_000
 KEYS = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 BACK = st.integers(0, 4)
-"""The last delivery, or one before it; most of the earlier ones have nothing any more."""
+"""The last delivery, or an earlier one; most earlier ones hold no messages any more."""
 PART = st.sampled_from((slice(None), slice(1), slice(1, None), slice(2, 3)))
 HOW = st.sampled_from(
     ("ack", "ack all", "nack", "now", "reject", "release", "extend", "shorten", "lengthen")
@@ -44,7 +44,7 @@ MEMBERS = [Taker("a", None), Taker("b", "bea"), Taker("b", None), Taker("c", Non
 class GroupMachine(RuleBasedStateMachine):
     """Members that take, settle, fall silent and come late; the group is read again at any time.
 
-    Subclasses give the order.
+    Subclasses define the order.
     """
 
     order: ClassVar[Order]
@@ -56,18 +56,17 @@ class GroupMachine(RuleBasedStateMachine):
         self.settled: set[bytes] = set()
         self.given: list[tuple[int, Taker, tuple[bytes, ...]]] = []
         self.last: dict[bytes, tuple[int, Taker]] = {}
-        """The last delivery that had a message, and its member."""
+        """For each message, its last delivery and that delivery's member."""
         self.kept: set[bytes] = set()
         """The messages whose last delivery was written since the snapshot, or is in it."""
         self.unwritten: set[bytes] = set()
         """The messages whose last delivery was not written before a crash."""
         self.written: dict[bytes, tuple[int, Taker] | None] = {}
-        """For each of these, the delivery before: a process that loads the group again takes it for
-        the last one."""
+        """The delivery before, which a process that loads the group takes for the last one."""
         self.read_again: set[bytes] = set()
-        """The messages that were read at a restart, and not given since."""
+        """The messages that were read at a restart, and not delivered since."""
         self.window = range(0)
-        """The numbers that may have been given before that without being written."""
+        """The delivery numbers that may have been used before the restart without being written."""
         self.dead: list[bytes] = []
         """The messages that are dead letters, and not redriven."""
         self.letters = 0
@@ -110,7 +109,7 @@ class GroupMachine(RuleBasedStateMachine):
         return state
 
     def load(self) -> None:
-        """Begin again with what was written."""
+        """Load the group from its written state."""
         state = self.folded()
         self.window = range(state.last_delivery + 1, self.now_ms * 1000)
         self.read_again = set(state.open)
@@ -131,7 +130,7 @@ class GroupMachine(RuleBasedStateMachine):
         part=st.sampled_from((5, 5, 1)),
     )
     def take(self, keys: list[int], member: Taker, limit: int, part: int) -> None:
-        # Otherwise most takes would find nothing, and most rules have nothing to do.
+        # Without this most takes would find nothing, and most rules would have nothing to do.
         if keys:
             self.publish(keys)
         commands, now_ms = self.commands, self.now_ms
@@ -164,7 +163,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(keys=KEYS, how=HOW)
     def come_late(self, keys: list[int], how: str) -> None:
-        """Settle what somebody else has taken in the meantime."""
+        """Settle messages that another member has taken in the meantime."""
         self.take(keys, MEMBERS[0], 5, 5)
         self.pass_time(11)
         self.pass_time(4)
@@ -218,7 +217,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.check_order(gone)
 
     def is_doubtful(self, each: bytes, member: Taker, number: int) -> bool:
-        """Whether an ack may count although the message was given once more, as was not written."""
+        """Whether an ack may count because a later delivery was never written."""
         opened = self.commands.state.open.get(each)
         is_held = opened is not None and opened.delivery
         is_in_window = each in self.read_again and number in self.window and not is_held
@@ -231,7 +230,7 @@ class GroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.commands.state.open)
     @rule(data=st.data(), member=st.sampled_from(MEMBERS), ahead=st.integers(-3, 3))
     def invent(self, data: st.DataObject, member: Taker, ahead: int) -> None:
-        """Acknowledge what is open under a number that no delivery of its member had."""
+        """Acknowledge an open message under a number that no delivery to this member had."""
         each = data.draw(st.sampled_from(sorted(self.commands.state.open)))
         numbers = [self.commands.state.last_delivery, *(number for number, _, _ in self.given)]
         number = data.draw(st.sampled_from(numbers)) + ahead
@@ -250,7 +249,7 @@ class GroupMachine(RuleBasedStateMachine):
         self.commands.buried(ids, self.now_ms)
         assert not self.commands.still_dying(ids)
         self.settled |= set(ids)
-        self.dead += ids  # by key, earlier ones of its key may still be leased
+        self.dead += ids  # in key order, earlier messages of the same key may still be leased
 
     @precondition(lambda self: self.dead)
     @rule(data=st.data(), is_settled_through=st.booleans())
@@ -268,14 +267,14 @@ class GroupMachine(RuleBasedStateMachine):
         self.settled -= set(chosen)
         for each in chosen:
             assert self.commands.state.open[each].attempts == 0
-            self.last[each] = (0, MEMBERS[0])  # no ack of a delivery before counts
+            self.last[each] = (0, MEMBERS[0])  # no ack of an earlier delivery counts
             self.written.pop(each, None)
         for ids in (self.kept, self.unwritten, self.read_again):
             ids -= set(chosen)
 
     @rule(keys=KEYS, member=st.sampled_from(MEMBERS))
     def crash(self, keys: list[int], member: Taker) -> None:
-        """Take, and die before that is written: the ack counts as long as nobody has it."""
+        """Take, and die before it is written: acks count until the message is taken again."""
         self.publish(keys)
         self.write()
         before, last = len(self.given), dict(self.last)
@@ -289,7 +288,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 6))
     def expire(self, back: int) -> None:
-        """Let the oldest messages expire, up to one of the newest."""
+        """Let the oldest messages expire, up to one of the newest ones."""
         oldest = MessageId(T, max(0, len(self.keys) - back)).encode()
         state = self.commands.state
         had = {each: opened.delivery for each, opened in state.open.items()}
@@ -331,7 +330,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule()
     def stand_still(self) -> None:
-        """Be stopped for longer than any lease: none has ended when it continues."""
+        """Pause the server for longer than any lease: no lease has ended when it continues."""
         held = list(self.commands.state.deliveries)
         self.now_ms += 60_000
         self.commands.restart_leases(self.now_ms)
@@ -389,7 +388,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert set(state.open) == set(self.keys) - self.settled
 
     def teardown(self) -> None:
-        """A good worker gets everything, each message once more at most."""
+        """Check that a good worker gets everything, each message at most once more."""
         if not hasattr(self, "commands"):
             return
         worker = Taker("good", None)

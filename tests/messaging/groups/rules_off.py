@@ -27,7 +27,7 @@ def without_release_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_wait(patch: pytest.MonkeyPatch) -> None:
-    """A message that waits, and whose turn comes too early, is lost for ever."""
+    """A waiting message whose turn comes too early is lost for ever."""
     make_due = state.OpenMessages.make_due
     patch.setattr(state.OpenMessages, "make_due", lambda self, _: make_due(self, 0))
 
@@ -63,7 +63,7 @@ def without_known_deliveries(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_one_end(patch: pytest.MonkeyPatch) -> None:
-    """Each entry among the ends of leases counts, also one of an end that was moved."""
+    """Every entry in the list of lease ends counts, even one whose end was moved."""
 
     def next_ended(self: state.OpenMessages, now_ms: int) -> int | None:
         ends = [each for each in self._ends if each[0] <= now_ms]

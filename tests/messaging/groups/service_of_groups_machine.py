@@ -1,7 +1,7 @@
-"""Groups on a whole service: members that fall silent and come late, a store that dies at a write.
+"""Groups on a whole service, with silent and late members and a store that dies at a write.
 
-This is not an exact model: `group_machine.py` has the model of the rules. Here all answers are
-followed. An acknowledged message is never delivered again, a commit's acks hold if and only if its
+This is not an exact model: `group_machine.py` has the model of the rules. This machine follows all
+answers. An acknowledged message is never delivered again, a commit's acks hold if and only if its
 message exists, and in the end a good worker gets all the others, each once.
 """
 
@@ -83,9 +83,9 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.clock = ManualClock(NOW_MS)
         self.count = 0
         self.committed: dict[bytes, bytes | None] = {}
-        """Payloads and keys of what surely is there."""
+        """Payloads and keys of messages that certainly exist."""
         self.doubtful: dict[bytes, bytes | None] = {}
-        """Payloads of publishes without an answer."""
+        """Payloads and keys of publishes without an answer."""
         self.open: dict[int, bytes] = {}
         """Transactions in progress, and what they published."""
         self.unsure: set[int] = set()
@@ -94,7 +94,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.earlier: set[bytes] = set()
         """Ids of the dead letters of groups that were deleted."""
         self.redriven: set[bytes] = set()
-        """Ids of messages that were redriven, perhaps."""
+        """Ids of messages that may have been redriven."""
         self.follow()
         self.pairs: list[tuple[bytes, list[bytes]]] = []
         """The message of a commit without an answer, and the ids that it acknowledged."""
@@ -130,7 +130,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.begin_rate()
 
     def begin_rate(self) -> None:
-        """Count what takes get from zero: a group that is read again may give a second's amount."""
+        """Restart the count of taken messages: a group read again may give a second's amount."""
         self.at_rate, self.rate_from_ms = 0, self.clock.steady_ms()
 
     async def again(self) -> None:
@@ -181,7 +181,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         if not self.followed.given:
             self.take([None], "a", 1, False)
         if not self.followed.given:
-            return  # behind a transaction in progress
+            return  # behind a transaction that is in progress
         if len(self.open) < 2:
             self.begin_transaction()
         self.commit_with(max(self.open), self.followed.latest(back), dies)
@@ -230,7 +230,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         messages: int,
         anew: bool,  # noqa: FBT001
     ) -> None:
-        # Otherwise most takes would find nothing, and most rules have nothing to do.
+        # Without this most takes would find nothing, and most rules would have nothing to do.
         self.publish(keys)
         self.note(member, self.taken(Take(member, messages, anew=anew)))
 
@@ -292,7 +292,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
 
     @rule(member=MEMBERS, times=st.integers(2, 3))
     def repeat_a_take(self, member: str, times: int) -> None:
-        """Send a take several times at once, as a client does that got no answer."""
+        """Send a take several times at once, like a client that got no answer."""
         self.count += 1
         take = Take(member, 3, sequence=self.count)
 
@@ -306,9 +306,9 @@ class GroupServiceMachine(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 3), waits=st.booleans(), commits=st.booleans())
     def make_the_group_again(self, back: int, waits: bool, commits: bool) -> None:  # noqa: FBT001
-        """Delete the group beside a take that waits and a commit that acknowledges; make it again.
+        """Delete the group during a waiting take and a commit with acks, and create it again.
 
-        Nothing that was given before counts any more, and all is given again.
+        Earlier deliveries no longer count, and all messages are delivered again.
         """
         given = self.followed.latest(back)
         if commits and not self.open:
@@ -348,7 +348,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         """Check commits without an answer whose messages are acknowledged now."""
         for payload, pair in self.pairs:
             if set(pair) & set(ids):
-                # Its acks do not hold, so neither does it.
+                # The acks of the commit do not hold, so the commit was not done.
                 self.committed.pop(payload, None)
                 assert payload not in self.followed.seen.values(), "half of a commit is there"
 
@@ -378,7 +378,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.run(self.start())
 
     def under(self, work: Coroutine[Any, Any, Any], dies: str | None) -> Any:
-        """Return an answer, or an error; the store may die before or after it has written."""
+        """Return the answer or error; the store may die before or after the write."""
         self.store.writes_fail = dies is not None
         self.store.writes_happen_all_the_same = dies == "after"
         try:
@@ -407,7 +407,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
             self.patch.undo()
 
     def drain(self) -> None:
-        """A good worker gets all that is left, by key in its order."""
+        """Check that a good worker gets all remaining messages, those of a key in order."""
         for transaction_id in (*self.open, *self.unsure):
             with suppress(TmsError):
                 self.run(self.services.transactions.abort(transaction_id))

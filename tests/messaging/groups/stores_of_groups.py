@@ -14,7 +14,7 @@ from tms.core.values.group_settings import Order
 
 
 class KeptStore(FaultyStore):
-    """A memory store that continues after it was closed."""
+    """A memory store that can be used after it was closed."""
 
     def close(self) -> None:
         """Keep all."""

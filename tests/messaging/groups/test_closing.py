@@ -1,4 +1,4 @@
-"""Takes while the groups close: what is given is written, so that its acks count afterwards."""
+"""Takes while the groups close: deliveries are written, so that their acks count afterwards."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The core of groups under seeks in between, hot keys and long leases."""
+"""The core of groups with seeks at any moment, hot keys and long leases."""
 
 import pytest
 
@@ -23,7 +23,7 @@ IDS = [MessageId(T, sequence).encode() for sequence in range(500)]
 
 
 def a_group(count: int, order: Order = Order.NONE) -> GroupCommands:
-    """Return a group in which messages are open, by key all of one key."""
+    """Return a group with open messages, which all have one key if it is ordered by key."""
     commands = GroupCommands(OpenMessages(by_key=order is Order.KEY), GroupSettings(order=order), T)
     read(commands, IDS[:count])
     return commands
@@ -45,7 +45,7 @@ def test_a_reservation_from_before_a_seek_holds_nothing(order: Order) -> None:
     read(commands, IDS[:3])
     before = commands.reserve(1, T)
 
-    # In the same millisecond, and with no delivery in between.
+    # Both in the same millisecond, with no delivery in between.
     commands.seek(None, T)
     read(commands, IDS[:3])
 
@@ -103,7 +103,7 @@ def test_the_ends_of_long_leases_do_not_pile_up() -> None:
         number = lease(commands, commands.reserve(1, T))
         commands.settle(A, Settle(acks=[Acks(number)]), T)
 
-    # The first one still continues, so those behind it are not met at the head.
+    # The first message is still leased, so the ones behind it are not at the head.
     assert len(commands.state._ends) < 100
     commands.end_leases(T + 40_000_000)
     assert kept not in commands.state.deliveries

@@ -1,4 +1,4 @@
-"""Dead letters of groups: written once, listed, redriven, dropped; what cannot be written waits."""
+"""Dead letters of groups: written once, listed, redriven, dropped; a failed write is retried."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ DEAD = TopicId(TOPIC.namespace, f"{TOPIC.name}--dead")
 
 
 async def letters(world: World, topic_id: TopicId = DEAD) -> list[Message]:
-    """Return all messages of a topic of dead letters."""
+    """Return all messages of the topic with the dead letters."""
     poll = world.services.messaging.poll(topic_id, Reading(b"\0" * 20))
     return [message async for block in poll for message in block]
 
 
 async def has(world: World, count: int, topic_id: TopicId = DEAD) -> list[Message]:
-    """Wait until there is this number of dead letters."""
+    """Wait until there are this many dead letters."""
 
     async def are_there() -> bool:
         return len(await letters(world, topic_id)) >= count
@@ -252,7 +252,7 @@ async def test_an_explanation_says_that_a_message_is_dying_dead_or_given_again(
     await fail(world, reason="no such order")
     assert "it is open (dying)" in await said()
     await world.services.messaging.create_topic(DEAD)
-    await world.again()  # it is tried again when the group is loaded, or after 5 seconds
+    await world.again()  # the write is tried again when the group is loaded, or after 5 seconds
     assert "it is" in await said()
     [letter] = await has(world, 1)
     assert f"it is dead: {letter.id.hex()} of topic {DEAD.name}" in await said()

@@ -1,4 +1,4 @@
-"""A deleted group is over for all its users; a later one of the same name is another group."""
+"""A deleted group ends for all its users; a later one of the same name is a different group."""
 
 import asyncio
 import contextlib
@@ -66,7 +66,7 @@ async def test_a_commit_beside_a_deletion_acknowledges_in_neither_group(world: W
 async def test_a_commit_whose_group_was_loaded_again_acknowledges_in_it(
     world: World, turns_between: int
 ) -> None:
-    """Be it a commit, or a publish to several topics."""
+    """Both a commit and a publish to several topics do."""
     groups, transactions = world.services.groups, world.services.transactions
     assert isinstance(groups, GroupService)
     await world.publish(b"1", b"2")
@@ -107,7 +107,7 @@ USES: dict[str, Callable[[Groups], Coroutine[Any, Any, Any]]] = {
 async def test_whatever_uses_a_group_while_it_is_deleted_leaves_nothing_of_it(
     world: World, use: str
 ) -> None:
-    """The deletion is before its flush, in it, or behind it when the use comes."""
+    """When the group is used, the deletion's flush has not begun, is in progress, or is done."""
     for turns_between in range(8):
         groups = world.services.groups
         assert isinstance(groups, GroupService)
@@ -134,7 +134,7 @@ async def test_whatever_uses_a_group_while_it_is_deleted_leaves_nothing_of_it(
 
 
 async def test_a_creation_beside_a_deletion_leaves_a_group(world: World) -> None:
-    """Whichever is first: the group that was there is gone, or a new one took its place."""
+    """Whichever comes first, the old group is gone or a new one has taken its place."""
     groups = world.services.groups
     for turns_between in range(8):
         deletion = asyncio.create_task(groups.delete_group(TOPIC, "g"))

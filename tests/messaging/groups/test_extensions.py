@@ -1,4 +1,4 @@
-"""Extensions of leases, as the service answers them."""
+"""The service's answers to extensions of leases."""
 
 import pytest
 

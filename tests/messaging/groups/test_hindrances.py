@@ -1,4 +1,4 @@
-"""Operators learn what hinders a group."""
+"""Operators can see what blocks a group."""
 
 import pytest
 

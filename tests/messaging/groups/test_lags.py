@@ -1,4 +1,4 @@
-"""How far groups are behind, if there are more than can be counted in one look."""
+"""The lag of groups, if there are more groups than one pass can count."""
 
 import pytest
 from prometheus_client import CollectorRegistry

@@ -1,4 +1,4 @@
-"""The rate of a group: bursts of a second's amount, waiting takes that are woken, changes of it."""
+"""The rate of a group: bursts of a second's amount, waiting takes that wake up, and changes."""
 
 import asyncio
 

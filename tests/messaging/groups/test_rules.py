@@ -32,7 +32,7 @@ from tms.messaging.groups.open_entries import Taker
 
 
 class Story(GroupMachine):
-    """The acts of the model, one after another by hand; its invariants are looked at after each."""
+    """The acts of the model, chosen by hand; its invariants are checked after each."""
 
     order: Order  # type: ignore[misc]  # each story gives it
 

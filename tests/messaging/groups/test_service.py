@@ -1,4 +1,4 @@
-"""Groups on a store: taken from memory, settled durably, and read again as they were."""
+"""Groups on a store: taken from memory, settled durably, and read back unchanged."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Groups on a whole service, on both stores: whatever dies, each message is settled once."""
+"""Groups on a whole service, on both stores: whatever crashes, each message is settled once."""
 
 from hypothesis import Phase, settings
 

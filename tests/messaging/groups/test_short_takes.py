@@ -1,4 +1,4 @@
-"""Takes that could get too little: behind messages that are gone, beside others, and why."""
+"""Takes that could get too few messages, behind dead ones or beside other takes, and why."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def open_all(world: World) -> int:
-    """Make the group read messages by a take that is released; return the open ones."""
+    """Make the group read messages by a take that is released; return how many are open."""
     taken = await world.take("reader")
     await world.settle("reader", releases=[], leave=True)
     assert taken.delivery is not None
@@ -77,7 +77,7 @@ async def test_the_lag_of_a_topic_whose_messages_are_gone_is_nothing(world: Worl
 
 
 async def test_messages_that_only_a_read_shows_to_be_gone_hide_no_live_ones(world: World) -> None:
-    """A stored message expires by when it was stored, which its id does not tell."""
+    """A stored message expires by the time when it was stored, which its id does not contain."""
     messaging, transactions = world.services.messaging, world.services.transactions
     tx = await transactions.start(StartRequest())
     await messaging.store(TOPIC, [b"%d" % n for n in range(30)], tx.write_pointer)

@@ -1,4 +1,4 @@
-"""A server that stood still hears its members before it takes what they hold for abandoned."""
+"""After a pause a server listens to its members before it ends the leases that they hold."""
 
 import asyncio
 from typing import Any
@@ -53,7 +53,7 @@ async def test_leases_start_again_after_a_standstill_and_end_by_themselves() -> 
         waiting = asyncio.create_task(groups.take(TOPIC, "g", Take("b"), wait_s=60))
         await passes(1)
 
-        loop._hurried.now_s += 8  # nothing runs, nothing is heard
+        loop._hurried.now_s += 8  # nothing runs, and no requests arrive
         assert (await groups.take(TOPIC, "g", Take("c"))).delivery is None
         extended = await groups.settle(TOPIC, "g", "a", Settle(extend=[number(held)]))
         assert extended.refused == []

@@ -1,4 +1,4 @@
-"""The work of a settle grows with what it names, not with what is open or held beside that."""
+"""The work of a settle grows with the messages it names, not with others open or leased."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ Held = Sequence[tuple[int, Sequence[bytes]]]
 
 
 def lines_of_settle(order: Order, count: int, takes: Iterator[int], asked: Any) -> int:
-    """Return the work of a settle in a group with open messages, by key all of one key."""
+    """Return the lines run by a settle, in a group with open messages of one key."""
     settings = GroupSettings(order=order, open_max=count, member_max=count)
     commands = GroupCommands(OpenMessages(by_key=order is Order.KEY), settings, T)
     ids = [MessageId(T, sequence).encode() for sequence in range(count)]

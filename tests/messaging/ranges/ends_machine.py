@@ -1,4 +1,4 @@
-"""Messages below an end stay the same, whatever happens later, even after restarts."""
+"""Messages below an end never change, whatever happens later, even after restarts."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -32,7 +32,7 @@ class Lasting(MemoryStore):
     """A memory store that can be opened again."""
 
     def close(self) -> None:
-        """Leave what is there to the next services."""
+        """Keep the content for the next services."""
 
 
 class Ends(RuleBasedStateMachine):
@@ -92,7 +92,7 @@ class Ends(RuleBasedStateMachine):
 
     @rule(by_s=st.sampled_from([61, 300, 93_600, 691_200]), sign=st.sampled_from([1, -1]))
     def the_clock_steps(self, by_s: int, sign: int) -> None:
-        """And is believed at once, which is the hardest."""
+        """Step the clock, which is believed at once: that is the hardest case."""
         self.clock.step(sign * by_s * 1_000)
 
     @precondition(lambda self: len(self.open) < 3)

@@ -1,4 +1,4 @@
-"""Splits of topics: they make up the range, and are about equal wherever the messages are."""
+"""Splits of a topic cover the range, and are about equal wherever the messages are."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ async def count(services: OpenServices, split: Split) -> int:
 async def splits(
     services: OpenServices, parts: int, start: bytes = FIRST_ID, end: bytes | None = None
 ) -> Sequence[Split]:
-    """Return splits, checked to make up the range."""
+    """Return splits after checking that they cover the range."""
     if end is None:
         known = (await services.ranges.ranges([TOPIC])).topics[TOPIC]
         assert known is not None
@@ -55,14 +55,14 @@ async def splits(
 
 
 async def publish(services: OpenServices, messages: int, payload_bytes: int = 100) -> None:
-    """Publish random bytes, which no store makes smaller."""
+    """Publish random bytes, which no store can compress."""
     for _ in range(messages // 1000):
         payloads = [random.randbytes(payload_bytes) for _ in range(1000)]
         await services.messaging.publish(TOPIC, payloads)
 
 
 async def store(services: OpenServices, tasks: int, messages: int) -> None:
-    """Publish the messages that several tasks stored, an equal number each."""
+    """Publish messages stored by several tasks, an equal number by each."""
     transaction = await services.transactions.start(StartRequest())
     pointers = []
     for _ in range(tasks):
@@ -157,7 +157,7 @@ async def test_if_no_sizes_are_known_parts_are_of_equal_time(tmp_path: Path) -> 
 async def test_few_messages_are_split_between_them(
     url: str, *, is_stored: bool, tmp_path: Path
 ) -> None:
-    """Whether they are in one block of the cache, and were published at once, or not."""
+    """Whether or not they are in one block of the cache, or were published together."""
     services = await open_services(url if url == "memory:" else f"{url}{tmp_path}/data")
     try:
         await services.messaging.create_topic(TOPIC)
@@ -228,7 +228,7 @@ async def test_the_thread_stops_when_nobody_waits_for_the_parts(tmp_path: Path) 
             loop.call_soon_threadsafe(tasks[0].cancel)
             assert ended.wait(WAIT_S_MAX)
 
-    threading.setprofile(cancel_at_first_size)  # of threads that start now
+    threading.setprofile(cancel_at_first_size)  # applies to threads started from now on
     try:
         url = f"leveldb:{tmp_path / 'data'}"
         services = await open_services(url, WITHOUT_CACHE, settings=SMALL_BUFFER)

@@ -55,7 +55,7 @@ class World:
         return [message.payload async for block in blocks for message in block]
 
     async def publishes(self, payloads: Sequence[bytes], topic_id: TopicId = TOPIC) -> None:
-        """Wait until these are what was published."""
+        """Wait until exactly these were published."""
 
         async def is_so() -> bool:
             with suppress(TmsError):
@@ -70,7 +70,7 @@ async def world(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     kept = FaultyStore()
-    monkeypatch.setattr(kept, "close", lambda: None)  # what it has must survive
+    monkeypatch.setattr(kept, "close", lambda: None)  # its content must survive
 
     def tables() -> StoreTables:
         return StoreTables(kept if request.param == "memory" else LevelDBStore(tmp_path / "db"))

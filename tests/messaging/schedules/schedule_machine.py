@@ -1,8 +1,8 @@
-"""Schedules on a whole service: clocks that are set, a store that dies at a write, restarts.
+"""Schedules on a whole service, with clock changes, restarts, and a store that dies at a write.
 
-It is followed what surely was scheduled, cancelled and published. What was scheduled is published
-once, never before it is due, unless it was cancelled; what was cancelled is never published. Calls
-without an answer may have been carried out, or not.
+The machine records the messages that were certainly scheduled, cancelled and published. A scheduled
+message is published once, never before it is due, unless it was cancelled; a cancelled one is never
+published. Calls without an answer may or may not have been carried out.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ DELAYS_S = st.sampled_from([0, 0, 1, 2, 5, 60])
 
 
 class Followed:
-    """The knowledge about one message."""
+    """The record of one message."""
 
     def __init__(self, scheduled_id: str | None, at_ms: int) -> None:
         self.id = scheduled_id
@@ -48,14 +48,14 @@ class Followed:
         self.is_cancelled = False
         self.may_be_cancelled = False
         self.latest_ms = 0
-        """The latest time of the server's clock since it was scheduled."""
+        """The latest time that the server's clock has shown since it was scheduled."""
 
 
 class ScheduleMachine(RuleBasedStateMachine):
     """Subclasses give the store."""
 
     is_own: ClassVar[bool] = True
-    """Whether the store is the process's own."""
+    """Whether the store belongs to this process alone."""
     store: Any
 
     def open_store(self) -> StoreTables:
@@ -69,7 +69,7 @@ class ScheduleMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(StoreThread, "call", call_in_loop)
-        self.patch.setattr(timer, "_PAGE_ROWS", 2)  # so turns have several pages
+        self.patch.setattr(timer, "_PAGE_ROWS", 2)  # so that a turn has several pages
         self.patch.setattr(timer, "_PAGES", 3)
         self.loop = VirtualLoop()
         self.clock = ManualClock(NOW_MS)
@@ -100,7 +100,7 @@ class ScheduleMachine(RuleBasedStateMachine):
         return True
 
     def under(self, work: Coroutine[Any, Any, Any], dies: str | None) -> None:
-        """Do work; the store may die before or after it has written."""
+        """Run `work`; the store may die before or after the write."""
         self.store.writes_fail = dies is not None
         self.store.writes_happen_all_the_same = dies == "after"
         try:
@@ -220,7 +220,7 @@ class ScheduleMachine(RuleBasedStateMachine):
             self.patch.undo()
 
     def drain(self) -> None:
-        """Everything that surely waits is published."""
+        """Check that everything that certainly waits is published."""
         for _ in range(30):
             self.clock.advance(600_000)
             self.see()
@@ -240,7 +240,7 @@ class OnMemory(ScheduleMachine):
 
 
 class Elsewhere(ScheduleMachine):
-    """A store that says that it may write late: with tombstones, and no lower watermark."""
+    """A store whose writes may be late: it has tombstones, and never lowers a watermark."""
 
     is_own = False
 

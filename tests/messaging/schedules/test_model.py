@@ -1,4 +1,4 @@
-"""Scheduled messages are published once, when they are due, or cancelled, whatever fails."""
+"""Whatever fails, a scheduled message is published once, when it is due, or cancelled."""
 
 from hypothesis import Phase, settings
 

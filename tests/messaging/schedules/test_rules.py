@@ -1,4 +1,4 @@
-"""The pure rules of a schedule, and its rows."""
+"""The rules of a schedule as pure functions, and its rows."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ FRAMED = FramedBody(encode_body(b"payload", b"key")[0])
 
 
 class Elsewhere(MemoryStore):
-    """A store that says that it may write late."""
+    """A store that reports that writes may arrive late."""
 
     is_embedded = False
 
@@ -58,7 +58,7 @@ def test_pages_have_all_rows_that_count(
         batch = store.batch()
         rows.cancel(batch, each)
         store.write(batch)
-    late = store.batch()  # as a store elsewhere may carry out a write again
+    late = store.batch()  # a remote store may carry out a write again
     if is_elsewhere:
         rows.put(late, [ScheduledRow(each, b"late") for each in cancelled])
         store.write(late)

@@ -38,7 +38,7 @@ def servers(hbase: HBaseServers) -> HBaseServers:
 
 
 def put_old(store: HBaseStore, topic: TopicId, count: int) -> None:
-    """Put this number of messages of an hour ago into a topic's first generation."""
+    """Put this many one-hour-old messages into a topic's first generation."""
     start, written_ms = prefix(topic, 1), SystemClock().now_ms() - 3_600_000
     batch = store.batch()
     batch.put_rows(MESSAGE, [(start + KEY.pack(written_ms, n), b"\0old") for n in range(count)])
@@ -78,7 +78,7 @@ def quick_port(servers: HBaseServers) -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def place(servers: HBaseServers) -> Place:
-    """A store with its tables created, for all tests."""
+    """A store with its tables, shared by all tests."""
     place = Place("127.0.0.1", servers.gateway_port, f"t{uuid.uuid4().hex[:8]}", BUCKETS)
     create(place, gateway_to(place), ("127.0.0.1", servers.admin_port))
     return place
@@ -98,7 +98,7 @@ def gateway(place: Place) -> Iterator[Gateway]:
 
 @pytest.fixture
 def hbase_store(place: Place, gateway: Gateway) -> Iterator[HBaseStore]:
-    """Empty, and closed by the last server, if not by its own doing."""
+    """An empty store, after a server has taken it over and closed it in good order."""
     last = HBaseStore(place, gateway_to(place))
     last.take_over(lambda _: None)
     last.close()

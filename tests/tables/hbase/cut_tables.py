@@ -1,4 +1,4 @@
-"""A store on HBase whose tables are cut in the middle of the topics that tests of cleanup use."""
+"""A store on HBase whose regions split the topics of the cleanup tests."""
 
 import uuid
 

@@ -1,6 +1,6 @@
-"""Readers of a store on HBase see the same with cleanup and without, whichever process cleans up.
+"""Readers of a store on HBase see the same with and without cleanup, whichever process does it.
 
-The tables are cut in the middle of topics.
+The tables are split in the middle of topics.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ def test_readers_find_the_same_of_each_key(
     class HBaseCompacting(Compacting):
         is_first = True
         limits = replace(TWINS_LIMITS, cleanup_keys_max=2)
-        tombstone_s = 600  # at least, on a store where writes may come late
+        tombstone_s = 600  # the minimum on a store with late writes
         pace = 20
 
         def make(self, loop: asyncio.AbstractEventLoop, clock: ManualClock, limits: Limits) -> Twin:

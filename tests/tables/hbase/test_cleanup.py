@@ -161,14 +161,14 @@ def test_a_dead_message_is_found_however_far_from_its_pointer(
 
 
 def prune(url: str) -> None:
-    """As `tms prune` does it, by this machine's clock."""
+    """Prune the store like `tms prune`, by this machine's clock."""
     with closing(open_pruning(url, Settings(), WORKERS)) as pruning:
         for _ in pruning.steps():
             pass
 
 
 def prune_each_region(url: str) -> None:
-    """As Spark's job does it, by this machine's clock."""
+    """Prune each region like Spark's job, by this machine's clock."""
     for region in regions(url, Settings()):
         prune_region(Settings(), region)
 
@@ -178,7 +178,7 @@ def test_a_pruner_whose_wall_is_ahead_deletes_only_what_servers_give_no_more(
     cut_place: Place,  # noqa: F811
     prunes: Callable[[str], None],
 ) -> None:
-    """By 400 days, so that by its clock all has expired."""
+    """The wall is 400 days ahead, so that by it everything has expired."""
     url = f"hbase://{cut_place.host}:{cut_place.port}/{cut_place.prefix}"
     loop = asyncio.new_event_loop()
     clock = ManualClock(SystemClock().now_ms() - 400 * DAY_MS)
@@ -189,7 +189,7 @@ def test_a_pruner_whose_wall_is_ahead_deletes_only_what_servers_give_no_more(
     pointer = twin.await_(twin.transactions.start(StartRequest())).transaction_id
     twin.await_(twin.services.messaging.store(TOPIC, [b"stored"], pointer))
     prunes(url)
-    twin.reopen(crashes=True)  # so that all is read from the tables
+    twin.reopen(crashes=True)  # so that everything is read from the tables
     twin.await_(twin.services.messaging.publish(TOPIC, [], pointer))
     twin.await_(twin.transactions.commit(pointer))
 

@@ -1,4 +1,4 @@
-"""The commands that look after a store on HBase, beside a server that has it."""
+"""Maintenance commands for a store on HBase while a server has it open."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def server(url: str, workers: str) -> Iterator[ServerProcess]:
     flags = ("--cleanup-workers", workers, "--cleanup-period-s", "3600")
     with ServerProcess(url, *flags) as server:
         yield server
-        server.stop()  # one that was killed keeps the next one waiting
+        server.stop()  # a killed server keeps the next one waiting
 
 
 def answer(*arguments: str) -> Any:
@@ -54,7 +54,7 @@ def answer(*arguments: str) -> Any:
 
 
 def fill(server: ServerProcess, store: HBaseStore) -> None:
-    """Ten messages that have expired, three that have not, and two of an invalid transaction."""
+    """Publish ten messages that expire, three that do not, and two of an invalid transaction."""
     with tms.connect(server.url) as client:
         client.topic("old").create(ttl=1)
         put_old(store, TopicId("default", "old"), 10)

@@ -240,7 +240,7 @@ def test_each_bucket_has_a_region(place: Place, gateway: Gateway) -> None:
 def test_a_table_that_is_gone_fails_at_once_and_works_when_it_is_back(
     place: Place, gateway: Gateway
 ) -> None:
-    """Also what a creation that stopped half-way leaves, finished by another."""
+    """Also after a creation that stopped half-way and that another one finishes."""
     lone = Place(place.host, place.port, f"{place.prefix}lone", None)
     created = create(lone, gateway)
     assert len(created.splits[lone.name_of(MESSAGE).decode()]) == created.buckets - 1

@@ -76,7 +76,7 @@ class Members:
         return self.ask("POST", f"{GROUP}/settle", member=member, **parts)
 
     def open(self) -> dict[str, tuple[str | None, int]]:
-        """Return who has what, and how often it failed, by id."""
+        """Return the holder and the number of failures of each open message, by id."""
         found = self.ask("GET", f"{GROUP}/open")
         return {each["id"]: (each["member"], each["attempts"]) for each in found}
 

@@ -1,4 +1,4 @@
-"""A call is made, and its answer taken, only while the lease is held."""
+"""A call is made, and its answer accepted, only while the lease is held."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class Connection:
 
 
 class Held:
-    """A lease, and a gateway that asks it."""
+    """A lease, and a gateway that checks it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_over = False
@@ -43,7 +43,7 @@ def test_what_is_answered_in_time_is_done(held: Held) -> None:
 
 
 def test_an_answer_after_the_lease_is_none(held: Held) -> None:
-    """The next leader may have begun before it was carried out, and hide it."""
+    """The next leader may have started before the call was carried out, and hide its effect."""
 
     def call(_: Any) -> str:
         held.is_over = True

@@ -1,4 +1,4 @@
-"""`tms init`, and what `tms serve` says of a store that was not created."""
+"""`tms init`, and the error of `tms serve` for a store that was not created."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Intents: whole or not there, whatever was written of them."""
+"""An intent is whole or absent, whichever of its rows were written."""
 
 import pytest
 from hypothesis import given

@@ -1,7 +1,7 @@
-"""Calls of a former leader arrive after another server leads, whatever they are.
+"""Calls of any kind by a former leader arrive after another server leads.
 
-Between the first server and its gateway there is one that is paused with the request in hand, until
-the second server has written.
+A proxy between the first server and its gateway holds the request until the second server has
+written.
 """
 
 import re
@@ -59,7 +59,7 @@ class Cluster:
         return f"hbase://{HOST}:{self.place.port}/{self.place.prefix}"
 
     def server(self) -> "Server":
-        """Start one, and return when it leads."""
+        """Start a server, and return when it leads."""
         return Server(self)
 
     def stored(self) -> list[bytes]:
@@ -70,7 +70,7 @@ class Cluster:
         return payloads
 
     def pruned(self) -> int:
-        """Make `tms prune` go over the store; return how much it dropped that was sealed."""
+        """Prune the store like `tms prune`; return how many sealed rows it dropped."""
         pruning = Pruning(self.url, {}, Limits(), SystemClock(), workers=1)
         dropped = sum(each.dropped for each in pruning.steps() if each.reason is Reason.SEALED)
         pruning.close()
@@ -78,7 +78,7 @@ class Cluster:
 
 
 class Server:
-    """A server that leads, behind its gateway."""
+    """A server that leads, with its own gateway."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.gateway = cluster.stack.enter_context(Proxy(cluster.quick_port))
@@ -116,7 +116,7 @@ class Server:
         return [each["payload"] for each in told]
 
     def ask_and_die(self, verb: str, path: str, body: object = None, *, held: list[bytes]) -> None:
-        """Ask for something whose request to HBase is held, and kill the server."""
+        """Send a request whose call to HBase is held, and kill the server."""
         self.gateway.catch(*held)
 
         def ask() -> None:
@@ -141,7 +141,7 @@ def cluster(servers: HBaseServers, quick_port: int) -> Iterator[Cluster]:
 
 @pytest.fixture
 def first(cluster: Cluster) -> Server:
-    """The first leader, who has published."""
+    """The first leader, which has published."""
     first = cluster.server()
     first.do("PUT", TOPIC)
     first.publish("before")
@@ -278,7 +278,7 @@ def test_a_late_change_of_a_topic_is_none(cluster: Cluster, first: Server) -> No
 
 
 def test_a_late_prune_takes_only_what_had_expired(cluster: Cluster, first: Server) -> None:
-    """And what had expired is not shown again, whether it is gone by then or not."""
+    """Expired messages are not shown again, whether or not they are deleted by then."""
     first.publish("expires too")
     first.publish("expires last")
     first.gateway.catch(b"mutateRows", cluster.place.name_of(MESSAGE), b"default:t:")

@@ -1,4 +1,4 @@
-"""Where rows are in HBase, as far as that needs no HBase."""
+"""Where rows are in HBase; these tests need no HBase."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Cleanup while regions split, merge and fail, and one process at a time."""
+"""Cleanup while regions split, merge and fail; only one process cleans up at a time."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -44,7 +44,7 @@ POINTERS = [
     int.from_bytes(b"\x18" + byte * 4 + b"\x00'\\")
     for byte in (b"'", b":", b"\\", b"\n", b"\x00", b"\xff")
 ]
-"""Some of the bytes mean something in HBase's language of filters."""
+"""Some of the bytes are special in HBase's filter language."""
 
 CUTS = st.lists(st.integers(0, 254).map(lambda n: bytes((n,))), max_size=6)
 
@@ -92,7 +92,7 @@ def test_nothing_is_known_of_a_range_with_a_gap() -> None:
 
 @pytest.fixture
 def filled(hbase_store: HBaseStore) -> HBaseStore:
-    """With a topic of which the first half has expired, and every tenth entry is invalid."""
+    """A store with a topic whose first half has expired; every tenth entry is invalid."""
     topic = TopicMetadata(TOPIC, 1, TTL_S, {})
     StoreMetadataTable(hbase_store).replace(None, topic)
     start = prefix(TOPIC, 1)
@@ -173,13 +173,17 @@ def test_regions_that_split_and_merge_in_the_meantime_are_all_cleaned_up(
         pass
     split.start()
     for _ in steps:
-        split.join(0.3)  # so that the pass does not end before
+        split.join(0.3)  # so that the pass does not end before the split
     split.join()
     assert len(filled.regions(MESSAGE)) == before + 1
-    list(cleaner_of(filled).steps())  # which cuts the bounds again, if that was too late
+    list(
+        cleaner_of(filled).steps()
+    )  # this pass uses the new regions, if the split was too late for the first one
     check_clean(filled)
 
-    change(servers, "merge", name, b"\x00")  # with the next one; neither came of the split
+    change(
+        servers, "merge", name, b"\x00"
+    )  # with the next region; neither is a result of the split
     assert len(filled.regions(MESSAGE)) == before
     list(cleaner_of(filled).steps())
     check_clean(filled)
@@ -240,7 +244,7 @@ def test_a_pass_that_fails_is_finished_by_the_next(
     servers.wait_until_ready()
     hasty.close()
     after = HBaseStore(place, gateway_to(place))
-    empty_lease(after)  # that of the one that failed may hold yet
+    empty_lease(after)  # the lease of the failed process may still be held
     list(cleaner_of(after).steps())
 
     check_clean(after)

@@ -1,4 +1,4 @@
-"""The errors of HBase's servers that cannot start; needs none of them."""
+"""Errors of HBase's servers that cannot start; needs no HBase."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The service on a real HBase: against its model, and as a server killed and started again."""
+"""The service on a real HBase: against its model, and in a server that is killed and restarted."""
 
 from contextlib import suppress
 

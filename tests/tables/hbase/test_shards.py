@@ -1,4 +1,4 @@
-"""A store with three shards on HBase: a server alone, and two of which one dies.
+"""A store with three shards on HBase: with one server, and with two of which one dies.
 
 Metadata is in the ZooKeeper that HBase has.
 """
@@ -141,7 +141,7 @@ def _look_into_each_shard(server: ServerProcess, url: str) -> None:
 
 
 def _prune_each_region(url: str) -> None:
-    """As Spark's job does it; of each deleted topic its greatest row stays."""
+    """Prune each region like Spark's job; the greatest row of each deleted topic stays."""
     found = regions(url, Settings())
     assert {region.url for region in found} == {f"{url}.{shard}" for shard in range(3)}
     pruned = Counter[str]()
@@ -300,7 +300,7 @@ def _may(client: httpx.Client, path: str, headers: dict[str, str]) -> bool:
 
 
 def _is_told(client: httpx.Client, headers: dict[str, str], who: str) -> bool:
-    """Whether the audit's topic has a refusal of somebody."""
+    """Whether the audit topic records a refusal for this principal."""
     path = "/v1/namespaces/system/topics/_audit/poll"
     answer = client.post(path, json={"limit": 10_000}, headers=headers)
     if answer.status_code != 200:

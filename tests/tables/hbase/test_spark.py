@@ -1,6 +1,6 @@
 """Spark with a store on HBase: topics read and written through its server, and regions pruned.
 
-Here, so that one HBase serves it and the tests beside it.
+The test is here so that it shares one HBase with the tests in this folder.
 """
 
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def test_topics_are_copied_and_what_has_expired_is_pruned_by_region(
 
     assert copies == sent
     assert regions == [len(hbase_store.regions(MESSAGE)) + len(hbase_store.regions(PAYLOAD))]
-    # The greatest row of a topic stays: from it the writer continues.
+    # The greatest row of a topic stays, because the writer continues from it.
     assert (done.rows, done.by_reason) == (48, {"ttl": 29, "generation": 19})
     assert before - rows(hbase_store, MESSAGE) == 48
     assert again.rows == 0

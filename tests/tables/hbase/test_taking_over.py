@@ -1,4 +1,4 @@
-"""A server that takes over finds what is to be whole whole, wherever the last one died."""
+"""A server that takes over finds atomic writes whole, wherever the last one died."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -23,13 +23,13 @@ from tms.core.errors import OutcomeUnknown, StoreLocked, StoreUnavailable
 pytestmark = pytest.mark.slow
 
 TOKENS = count(100)
-"""Those of leaders ascend from test to test, because the store is the same."""
+"""The tokens of leaders, which ascend from test to test because the store is shared."""
 LATE_S = 4.0
-"""How late a call may come, here."""
+"""How late a call may arrive in these tests."""
 
 
 class Mortal:
-    """A store that dies, or loses sight of its calls, on request."""
+    """A store that dies, or leaves calls unanswered, on request."""
 
     def __init__(self, place: Place, timeout_s: float = 30.0) -> None:
         self.place = place
@@ -41,7 +41,7 @@ class Mortal:
         self.late: list[Callable[[Any], Any]] = []
 
     def die_after(self, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let the calls after this number have no effect."""
+        """Drop all calls after this number of them."""
 
         def once(call: Callable[[Any], Any]) -> Any:
             self.calls += 1
@@ -52,7 +52,7 @@ class Mortal:
         monkeypatch.setattr(self.gateway, "once", once)
 
     def lose_next(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let the next call be under way until `come_late`, with no answer."""
+        """Keep the next call in flight, without an answer, until `come_late`."""
 
         def once(call: Callable[[Any], Any]) -> Any:
             monkeypatch.setattr(self.gateway, "once", self._once)
@@ -62,7 +62,7 @@ class Mortal:
         monkeypatch.setattr(self.gateway, "once", once)
 
     def come_late(self) -> None:
-        """Let what is under way have its effect."""
+        """Carry out the calls in flight."""
         for call in self.late:
             self._once(call)
 
@@ -76,7 +76,7 @@ def mortal(place: Place, hbase_store: HBaseStore) -> Iterator[Mortal]:
 
 
 def successor(place: Place) -> HBaseStore:
-    """Take over; here the dead have nothing under way."""
+    """Take over; in these tests dead servers have no calls in flight."""
     waited: list[float] = []
     store = HBaseStore(place, gateway_to(place))
     store.take_over(waited.append)
@@ -168,7 +168,7 @@ def test_a_request_of_many_rows_is_there_whole_or_not_at_all(
 def test_what_hbase_refuses_for_good_keeps_nobody_from_taking_over(
     place: Place, hbase_store: HBaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It dies just before it would have reported that there is nothing to finish."""
+    """The server dies just before it records that there is nothing to finish."""
     assert hbase_store
     mortal = Mortal(place)
     batch = mortal.store.batch()
@@ -281,7 +281,7 @@ def test_a_late_compare_and_put_finds_no_more_what_it_expects(
 
 
 def test_a_compare_and_put_of_none_is_atomic_against_other_writes(hbase_store: HBaseStore) -> None:
-    """A row that another has put in the meantime is never deleted in place of the expected one."""
+    """A row that was put in the meantime is never deleted instead of the expected one."""
     store = hbase_store
     lost: list[bytes] = []
     put(store, METADATA, (b"k", b"0"))
@@ -334,7 +334,7 @@ def test_a_late_deletion_takes_nothing_that_was_put_since(
 
 
 def waits_for(place: Place, token: int = 0) -> list[float]:
-    """Return how long a server waits that takes over, and closes."""
+    """Return how long a server waits when it takes over, and close it."""
     waited: list[float] = []
     store = HBaseStore(place, gateway_to(place))
     try:

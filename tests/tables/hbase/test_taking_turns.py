@@ -1,6 +1,6 @@
 """Two servers on one HBase: the one that leads is paused or stopped, and the other continues.
 
-The gateway here is one of its own, which closes idle connections soon; metadata is in the ZooKeeper
+These tests have their own gateway, which closes idle connections soon; metadata is in the ZooKeeper
 that HBase has.
 """
 
@@ -51,7 +51,7 @@ PATH = "/v1/namespaces/default/topics/t"
 
 @pytest.fixture
 def own_place(servers: HBaseServers, quick_port: int) -> Place:
-    """A store of the test's own."""
+    """A store for this test alone."""
     place = Place(HOST, quick_port, f"t{uuid.uuid4().hex[:8]}", 1)
     create(place, Gateway(HOST, quick_port), (HOST, servers.admin_port))
     return place
@@ -63,14 +63,14 @@ def url(own_place: Place) -> str:
 
 
 class Ahead(SystemClock):
-    """Goes so far ahead that what expires in a second has done so when cleanup decides by it."""
+    """A clock so far ahead that messages with a ttl of a second expire at once for cleanup."""
 
     def now_ms(self) -> int:
         return super().now_ms() + int(TIMEOUT_S * 1000) + 10_000
 
 
 class Woken:
-    """The services of a leader whose lease is over, as it finds them when it wakes up."""
+    """The services of a leader that wakes up after its lease is over."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -128,7 +128,7 @@ def test_a_leader_whose_lease_is_over_can_not_commit_prune_or_write(url: str) ->
 
         with pytest.raises(
             tms.StoreLocked
-        ) as refused:  # it is alone, and the cluster's mark is there
+        ) as refused:  # it is a standalone server, and the cluster's mark is there
             await woken.open(is_guarded=False)
         assert refused.value.problem.code == "store_of_a_cluster"
         assert await asyncio.to_thread(release_store, url, woken.settings)
@@ -164,11 +164,11 @@ class Pair:
         return ",".join(server.url for server in self.servers)
 
     def role(self, server: ServerProcess) -> str:
-        """Return what a server is; nothing while it does not reach the metadata store."""
+        """Return a server's role; empty while it does not reach the metadata store."""
         return str(self.http.get(f"{server.url}/v1/cluster").json().get("role", ""))
 
     def leader(self) -> ServerProcess:
-        """Return the one that leads, once one does."""
+        """Return the server that leads, once one does."""
         found: ServerProcess | None = wait_until(
             lambda: next((s for s in self.servers if self.role(s) == "leader"), None)
         )
@@ -180,7 +180,7 @@ class Pair:
         return other
 
     def ready(self) -> None:
-        """Return when both can be asked for everything."""
+        """Return once both servers answer all requests."""
         for server in self.servers:
             wait_until(partial(self._is_ready, server))
 
@@ -210,7 +210,7 @@ def pair(url: str, own_place: Place, servers: HBaseServers) -> Iterator[Pair]:
 
 
 class Load:
-    """Publishers that note what was acknowledged to them."""
+    """Publishers that record which of their messages were acknowledged."""
 
     def __init__(self, urls: list[str]) -> None:
         self.acknowledged: set[str] = set()
@@ -238,7 +238,7 @@ class Load:
                     self._stop.wait(0.1)
 
     def until_more(self) -> None:
-        """Return when a hundred more were acknowledged."""
+        """Return once a hundred more messages were acknowledged."""
         enough = len(self.acknowledged) + 100
         wait_until(lambda: len(self.acknowledged) >= enough)
 
@@ -311,7 +311,7 @@ def test_a_leader_that_is_stopped_hands_over_and_clients_continue(pair: Pair) ->
             try:
                 topic.publish(b"%d" % number)
             except tms.OutcomeUnknown:
-                continue  # its connection was closed by the server that stopped
+                continue  # the stopped server closed its connection
             known.append(b"%d" % number)
 
         found = [message.payload for message in topic.poll(limit=100)]

@@ -1,4 +1,4 @@
-"""Through what ends TLS before a gateway: served, and refused where it is not trusted."""
+"""A gateway behind a TLS terminator is used, or refused if its certificate is not trusted."""
 
 import shutil
 import socket
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 def certificate(folder: Path, name: str) -> Path:
-    """Make a certificate of 127.0.0.1, which it has itself signed; its key is in the same file."""
+    """Make a self-signed certificate of 127.0.0.1, with the key in the same file."""
     key, found = folder / f"{name}.key", folder / f"{name}.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"]
     command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
@@ -36,7 +36,7 @@ def certificate(folder: Path, name: str) -> Path:
 
 
 class Terminator:
-    """Talks TLS to clients that have one certificate, and passes what they say on to a port."""
+    """Talks TLS to clients with a given certificate, and forwards their bytes to a port."""
 
     def __init__(self, port: int, own: Path, client: Path) -> None:
         self._port = port
@@ -82,7 +82,7 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Certificate and key of the gateway, and ours."""
+    """The certificates, with keys, of the gateway and of our client."""
     if shutil.which("openssl") is None:
         pytest.skip("certificates are made by openssl: apt-get install openssl")
     folder: Path = tmp_path_factory.mktemp("tls")

@@ -35,7 +35,7 @@ WRITES = ("mutateRows", "checkAndPut")
 
 
 class DyingGateway(Gateway):
-    """Dies at the writing call with a number: it is carried out or not, and no later one is."""
+    """Dies at the n-th writing call: that call is carried out or not, and no later one is."""
 
     def __init__(self, place: Place) -> None:
         super().__init__(place.host, place.port, retry_s=0.0)
@@ -64,7 +64,7 @@ class _Client:
 
 
 def taken_over(place: Place, gateway: Gateway) -> HBaseStore:
-    """Open the store as a server, where the dead have nothing under way."""
+    """Open the store as a server; dead servers have no calls in flight."""
     store = HBaseStore(place, gateway)
     store.take_over(lambda _: None)
     return store
@@ -73,7 +73,7 @@ def taken_over(place: Place, gateway: Gateway) -> HBaseStore:
 async def die(
     place: Place, dies_at: tuple[int, bool] | None, seed: int, ledger: Ledger, clock: ManualClock
 ) -> int:
-    """Make clients at work until the server dies; return the writing calls that they made."""
+    """Run clients until the server dies; return the number of writing calls."""
     gateway = DyingGateway(place)
     services = await prepared(taken_over(place, gateway), clock)
     before = gateway.calls

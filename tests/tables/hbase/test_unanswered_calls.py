@@ -1,4 +1,4 @@
-"""The late effects of a call without an answer, and the rows that can be written until then."""
+"""Late effects of an unanswered call, and the rows that can be written before them."""
 
 from tables.hbase import unanswered_calls
 from tables.hbase.unanswered_calls import UnansweredCalls

@@ -1,4 +1,4 @@
-"""Runs: what a batch comes to, in an order in which every beginning of it is one."""
+"""Runs: a batch is split into runs, ordered so that every prefix of them is valid."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -21,7 +21,7 @@ WORKERS = 2
 
 
 class HBaseTwin(Twin):
-    """Cleanup has a store of its own, as in a server; or is `tms prune`'s, where `is_apart`."""
+    """Cleanup has its own store, as in a server; if `is_apart`, `tms prune` cleans up."""
 
     cleaner: RegionCleaner  # type: ignore[assignment]
 
@@ -81,8 +81,7 @@ class HBaseTwin(Twin):
         if self.is_apart:
             url = f"hbase://{self.place.host}:{self.place.port}/{self.place.prefix}"
             pruning = Pruning(url, {}, self.limits, self.clock, workers=WORKERS)
-            # As `tms prune` does it: the pass ends before the store is closed, which waits for
-            # scans.
+            # Like in `tms prune`, the pass ends before the store is closed, which waits for scans.
             with closing(pruning), closing(pruning.steps()) as taken:
                 yield from taken
         yield from super().passed()

@@ -1,4 +1,4 @@
-"""Waits for a store of HBase's."""
+"""Waits for a store on HBase."""
 
 from tables.hbase.store import HBaseStore
 from tests.waiting import wait_until
@@ -6,7 +6,7 @@ from tms.core.errors import StoreUnavailable
 
 
 def settled(store: HBaseStore) -> None:
-    """Return when it takes writes."""
+    """Return once the store accepts writes."""
 
     def is_writable() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Rows of a store, and leaders who seal its topics."""
+"""Rows of a store, and leaders that seal its topics."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ STOP = after_prefix(START)
 
 
 class World:
-    """Rows, and leaders of them whose ceilings are a hundred ms apart."""
+    """Rows, and successive leaders whose ceilings are a hundred ms apart."""
 
     def __init__(self) -> None:
         self.rows = MemoryStore()
@@ -29,7 +29,7 @@ class World:
         return SealedStore(self.rows, Reign(token, 100 * (token - 1), 100 * token))
 
     def late(self, *milliseconds: int) -> None:
-        """Let rows with keys of these times come by nobody's leave."""
+        """Put late rows with keys of these times, without a lease."""
         put(self.rows, MESSAGE, *message_rows(milliseconds))
 
     def seal(self) -> Seal:
@@ -47,7 +47,7 @@ def publish(store: SealedStore, *milliseconds: int) -> None:
 
 
 def with_topic() -> World:
-    """Return rows with a topic, to which a first leader has published."""
+    """Return rows with a topic that a first leader has published to."""
     world = World()
     first = SealedTables(world.leader(1))
     assert first.metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))

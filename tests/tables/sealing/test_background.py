@@ -1,4 +1,4 @@
-"""All topics are sealed by a leader, also those that nobody asks for."""
+"""A leader seals all topics, even those that nobody uses."""
 
 from tables.keys import metadata_key
 from tables.memory import MemoryStore
@@ -16,7 +16,7 @@ TOPICS = [TopicMetadata(TopicId("default", f"t{number}"), 1, 60, {}) for number 
 
 
 class Unwilling(MemoryStore):
-    """Refuses a write now and then."""
+    """Rows that refuse a write now and then."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Groups that leaders hand on, on rows that may come late."""
+"""Groups that leaders hand on, with rows that may arrive late."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def shared(name: str, version: int = CREATED) -> SharedSubscription:
 
 
 class World:
-    """One store, and leaders who follow one another on it."""
+    """One store, and its successive leaders."""
 
     def __init__(self) -> None:
         self.rows = MemoryStore()
@@ -70,7 +70,7 @@ def read(tables: StoreTables) -> StoredGroup:
 
 
 def go_on(tables: StoreTables) -> StoreGroupLog:
-    """Read a group, and put a snapshot under the own token, as a leader does."""
+    """Read a group, and put a snapshot under the leader's token, as a leader does."""
     found = read(tables)
     if not found.log.is_own:
         found.log.put_snapshot(found.log.next_number, b"".join([found.snapshot, *found.rows]))

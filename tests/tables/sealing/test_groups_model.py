@@ -52,7 +52,7 @@ class Leaders(RuleBasedStateMachine):
         self.done: list[bytes] = []
         """The rows that count."""
         self.doubtful: list[bytes] = []
-        """Those of a write that got no answer."""
+        """The entries of a write that got no answer."""
         self.log: StoreGroupLog | None = None
         """None if the leader has died."""
 

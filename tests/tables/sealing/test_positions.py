@@ -1,4 +1,4 @@
-"""Positions that leaders hand on, on rows that may come late."""
+"""Positions that leaders hand on, with rows that may arrive late."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def at(version: int, name: str = "s") -> SubscriptionPosition:
 
 
 class World:
-    """One store, and leaders who follow one another on it."""
+    """One store, and its successive leaders."""
 
     def __init__(self) -> None:
         self.rows = MemoryStore()

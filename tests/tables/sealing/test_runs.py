@@ -1,4 +1,4 @@
-"""Runs of stored payloads that leaders hand on, on rows that may come late."""
+"""Runs of stored payloads that leaders hand on, with rows that may arrive late."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ POINTER, YOUNG = 7, 1_000
 
 
 class World:
-    """One store, and leaders who follow one another: of leader n are the keys up to 100 n + 99."""
+    """One store, and its successive leaders: leader n has the keys up to 100 n + 99."""
 
     def __init__(self) -> None:
         self.rows = MemoryStore()
@@ -58,7 +58,7 @@ def store(tables: SealedTables, time_ms: int, pointer: int = POINTER) -> None:
 
 
 def late(world: World, time_ms: int, pointer: int = POINTER) -> None:
-    """Make a row of an earlier leader come late."""
+    """Put a late row of an earlier leader."""
     batch = world.rows.batch()
     batch.put(PAYLOAD, payload_prefix(START, pointer) + KEY.pack(time_ms, 0), b"late")
     world.rows.write(batch)
@@ -158,7 +158,7 @@ def test_what_went_on_over_no_takeover_needs_no_seal(world: World, token: int) -
 
 
 class Counted(MemoryStore):
-    """Rows of which each look and each change is counted."""
+    """Rows that count their reads and changes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,7 +192,7 @@ def test_runs_behind_one_that_is_read_are_sealed_with_it_by_one_scan(
         late(world, 103, pointer)
         assert read(second, pointer) == [b"101", b"102"]
     assert world.rows.swaps == 0
-    # Late rows were met: after them another scan continues.
+    # After late rows, another scan is needed to continue.
     assert world.rows.scans <= 2 * count
 
     third = world.leader(3, in_progress=())
@@ -292,12 +292,12 @@ def test_runs_read_together_hide_what_came_late(world: World) -> None:
 
 
 class LateBeforeScan(MemoryStore):
-    """Rows, among which some come right before a later scan of stored payloads."""
+    """Rows to which some are added right before a later scan of stored payloads."""
 
     def __init__(self) -> None:
         super().__init__()
         self.due: list[Callable[[], None] | None] = []
-        """The events before each of the next scans."""
+        """The event before each of the next scans."""
 
     @contextmanager
     def scan(self, table: str, *bounds: bytes, **options: Any) -> Iterator[Iterator[Row]]:
@@ -308,7 +308,7 @@ class LateBeforeScan(MemoryStore):
 
 
 def test_runs_are_sealed_before_they_are_read_together(world: World) -> None:
-    """Else what comes between the two is in the seal, and not in what was read."""
+    """Otherwise a row that arrives between the two is in the seal but was not read."""
     world.rows = rows = LateBeforeScan()
     pointers = (POINTER, POINTER + 1)
     first = world.leader(1, pointers)

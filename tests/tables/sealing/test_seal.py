@@ -1,4 +1,4 @@
-"""Seals: what they hide, what the next leader makes of them, and their bytes."""
+"""Seals: the rows that they hide, the seals of the next leader, and their encoding."""
 
 import pytest
 from hypothesis import given
@@ -17,9 +17,9 @@ KEYS = st.builds(KEY.pack, MS, st.integers(0, 2))
 
 
 def leaders(ceilings: list[int], kept: list[set[bytes]]) -> tuple[Seal, set[bytes]]:
-    """Make leaders follow one another; return the last one's seal, and what is shown under it.
+    """Run successive leaders; return the last one's seal, and the rows shown under it.
 
-    Each finds the rows in `kept` that have a key up to the ceiling of those before.
+    Each leader finds the rows in `kept` with keys up to the ceiling of the earlier ones.
     """
     seal, shown, there = Seal(), set[bytes](), set[bytes]()
     for token, (through_ms, rows) in enumerate(zip(sorted(ceilings), kept, strict=False), 1):

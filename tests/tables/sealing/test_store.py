@@ -54,7 +54,7 @@ def test_what_comes_after_the_first_look_is_not_seen_by_anybody(world: World) ->
 
 
 def test_what_was_shown_to_some_leaders_readers_stays(world: World) -> None:
-    """A late seal of the second leader must not hide what the third one has shown."""
+    """A late seal of the second leader must not hide rows that the third one has shown."""
     second = world.rows.get(METADATA, ROW)
     world.late(30)
     third = world.leader(3)
@@ -75,7 +75,7 @@ def test_late_changes_of_a_topic_fail_once_it_is_sealed(world: World) -> None:
     tables = SealedTables(second)
     old = tables.metadata.get(TOPIC)
     assert old == TopicMetadata(TOPIC, 1, 60, {})
-    # Also one that leaves the properties as they are.
+    # Even an update that changes no property.
     before = world.rows.get(METADATA, ROW)
     third = SealedTables(world.leader(3))
     assert third.metadata.replace(old, old)
@@ -83,7 +83,7 @@ def test_late_changes_of_a_topic_fail_once_it_is_sealed(world: World) -> None:
 
 
 def test_what_is_read_of_a_topic_is_not_changed_late(world: World) -> None:
-    """Else its state in memory would outlive it, and what is published to that be lost."""
+    """Otherwise messages could be published to the old state in memory, and be lost."""
     before = world.rows.get(METADATA, ROW)
     assert SealedTables(world.leader(2)).metadata.get(TOPIC) == TopicMetadata(TOPIC, 1, 60, {})
 
@@ -113,7 +113,7 @@ def test_a_change_before_the_seal_is_looked_at_again(world: World) -> None:
 
 
 def test_a_leader_changes_no_topic_that_a_later_one_has_sealed(world: World) -> None:
-    """Its clock pauses, it has looked at the topic before, and it reads the row again."""
+    """Its clock pauses; it has read the topic before, and reads the row again."""
     first = SealedTables(world.leader(1))
     old = first.metadata.get(TOPIC)
     assert old is not None
@@ -169,7 +169,7 @@ def test_a_leader_whose_token_is_behind_is_reported(world: World) -> None:
 
 
 def test_if_no_ceiling_is_known_nothing_is_hidden(world: World) -> None:
-    """As where a server of a version without seals led before."""
+    """This happens after a leader of a version without seals."""
     second = SealedStore(world.rows, Reign(2, 0, 500))
 
     assert seen(second) == [10, 20]

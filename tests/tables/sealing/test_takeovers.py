@@ -1,4 +1,4 @@
-"""Which transactions went on over a takeover, as leaders hand that on, some of an older version."""
+"""Leaders hand on which transactions continued over takeovers, even via older versions."""
 
 import pytest
 from hypothesis import given
@@ -13,8 +13,10 @@ from tms.core.errors import StoreCorrupt
 
 LEADERS = st.lists(
     st.tuples(
-        st.booleans(),  # whether it writes down what went on
-        st.lists(st.integers(0, 4), max_size=4),  # for how many leaders each transaction continues
+        st.booleans(),  # whether the leader records the transactions that continued
+        st.lists(
+            st.integers(0, 4), max_size=4
+        ),  # for how many leaders each of its transactions continues
     ),
     min_size=1,
     max_size=7,
@@ -25,7 +27,7 @@ LEADERS = st.lists(
 def test_a_transaction_that_went_on_is_never_taken_for_one_that_did_not(
     leaders: list[tuple[bool, list[int]]], pointers_max: int
 ) -> None:
-    """Each leader begins some; each of these ends under it, or under one of the next."""
+    """Each leader begins some transactions, which end under it or under a later one."""
     store = MemoryStore()
     last_pointer = 100
     until: dict[int, int] = {}
