@@ -24,7 +24,7 @@ READER = "reader"
 
 @pytest.fixture(scope="module")
 def doors(portal: BlockingPortal, guarded: Site) -> Doors:
-    """The door of the server, which has a topic that somebody may read and nothing else."""
+    """The access control of the server; one topic may be read by somebody, and nothing else."""
     found = guarded.doors
     assert found is not None
     portal.call(guarded.create)

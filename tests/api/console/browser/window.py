@@ -1,4 +1,4 @@
-"""A window of a real Chromium on the console, which keeps all that must not happen in it."""
+"""A window of a real Chromium on the console, which records whatever must not happen in it."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -20,7 +20,7 @@ class Window:
     """
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
-        """Open none yet. `url` is the server's; `options` are those of Playwright's contexts."""
+        """Open no page yet. `url` is the server's; `options` are those of Playwright's contexts."""
         self.url = url
         self.context = browser.new_context(base_url=f"{url}/console/", **options)
         self.context.set_default_timeout(WAIT_MS_MAX)
@@ -44,14 +44,14 @@ class Window:
             self.faults.append(f"request to {request.url}")
 
     def go(self, path: str) -> Page:
-        """Open a page below the console, which is there."""
+        """Open a page below the console, which must exist."""
         answer = self.page.goto(path)
         assert answer is not None
         assert answer.status == 200, (path, answer.status)
         return self.page
 
     def unfold(self, summary: str) -> None:
-        """Open what is folded up in the page."""
+        """Unfold the part of the page with this summary."""
         self.page.locator("summary").get_by_text(summary, exact=True).first.click()
 
     def has_refused(self, status: int) -> None:
@@ -78,7 +78,7 @@ class Window:
         raise AssertionError("time was up", self.page.url, self.faults)
 
     def sign_in(self, token: str) -> None:
-        """Be somebody from now on."""
+        """Sign in; later requests are this principal's."""
         self.go("sign-in").get_by_label("Token").fill(token)
         self.submit("Sign in")
 
