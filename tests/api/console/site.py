@@ -50,7 +50,7 @@ class Browser:
         self.csrf = ""
 
     async def get(self, path: str, **query: str) -> str:
-        """Open a page below the console, which is there, and return its HTML."""
+        """Open a page below the console, which must exist, and return its HTML."""
         answer = await self.ask(path, **query)
         assert answer.status_code == 200, (path, answer.status_code, answer.text)
         return answer.text
