@@ -1,4 +1,4 @@
-"""Malformed and odd requests, and how each must be answered wherever it arrives.
+"""Malformed and odd requests, and the answer that each must get at every position.
 
 `t` is a topic of the namespace `ns`; `PUBLISH` publishes one message to it.
 """

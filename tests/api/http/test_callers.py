@@ -103,7 +103,7 @@ def test_pages_of_other_sites_are_refused(
 
 
 def passed(callers: Callers, *lines: str) -> bool:
-    """Return whether a head is not checked again, once it was."""
+    """Return whether a head that was checked once is not checked again."""
     head = "GET / HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n"
     fields = parse_head(head.encode())[2]
     with suppress(InvalidRequest):

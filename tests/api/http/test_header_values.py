@@ -1,4 +1,4 @@
-"""Values of header fields: what they say, and that long ones cost no more than their length."""
+"""Values of header fields: their meaning, and that a long one costs no more than its length."""
 
 import time
 from collections.abc import Callable
@@ -75,7 +75,7 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
 
 
 def seconds(value: bytes) -> float:
-    """Return what all of them take, at best."""
+    """Return the time that all parsers take for a value, the best of five runs."""
     best = float("inf")
     for _ in range(5):
         started = time.thread_time()

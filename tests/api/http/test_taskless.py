@@ -1,4 +1,4 @@
-"""A coroutine that runs without a task while it can: what it sees, and what it leaves to a task."""
+"""A coroutine that runs without a task as long as it can: what it sees, and what needs a task."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
