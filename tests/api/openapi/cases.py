@@ -1,4 +1,4 @@
-"""Requests that schemathesis makes of an operation."""
+"""Requests that schemathesis generates for an operation."""
 
 from typing import Any
 

@@ -114,7 +114,7 @@ async def test_every_code_of_the_catalogue_is_reported_with_its_status(rest: Res
 
 def test_errors_that_follow_from_path_body_and_query_are_reported_and_not_listed() -> None:
     follow = {o.name: set(replace(o, errors=()).all_errors) for o in OPERATIONS}
-    of_part = {"not_found"}  # it is also listed where a whole part of the server may be off
+    of_part = {"not_found"}  # also listed by operations of a part of the server that may be off
 
     assert [o.name for o in OPERATIONS if follow[o.name] & set(o.errors) - of_part] == []
     assert {"invalid_topic_name", "invalid_namespace_name", "not_found"} < follow["poll"]
@@ -155,7 +155,7 @@ def schemas_within(told: Any, place: str = "") -> Iterator[tuple[str, dict[str, 
 
 
 async def test_each_whole_number_is_one_that_all_json_programs_keep(rest: Rest) -> None:
-    """Whatever may be greater, as ids are, is text."""
+    """Numbers that may be greater, such as ids, are text."""
     found = [
         (place, schema)
         for place, schema in schemas_within(await document(rest))

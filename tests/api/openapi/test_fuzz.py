@@ -120,7 +120,7 @@ KNOWN = {
 
 
 def known_of(names: Iterable[str], url: str, session: requests.Session) -> dict[str, Any]:
-    """Return path parameters that name what there is, and see to it that it is there."""
+    """Return path parameters that name existing things, which are created if necessary."""
     topic = f"{url}{TOPIC}"
     session.put(topic)
     session.put(f"{topic}/subscriptions/s")

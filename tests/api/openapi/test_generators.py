@@ -1,4 +1,4 @@
-"""Both documents have the forms that generators of clients take: walks them, rule by rule."""
+"""Walk both documents, and check rule by rule that client generators can read them."""
 
 import gzip
 import json
@@ -53,7 +53,7 @@ def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def plain(name: str) -> str:
-    """Return a name as generators see it that write it in their own case."""
+    """Return a name as generators see it that convert names to their own case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
