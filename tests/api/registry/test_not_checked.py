@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class OutOfTime:
-    """A checker that has no answer in time (`tests/registry/test_checker.py` has real ones)."""
+    """A checker that never answers in time (`tests/registry/test_checker.py` tests real ones)."""
 
     killed = 0
 
