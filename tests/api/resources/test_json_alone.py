@@ -19,7 +19,7 @@ Asked = tuple[str, str, Any]
 
 @pytest.fixture
 async def requests(own: Rest) -> list[Asked]:
-    """Each operation that was once asked for in Avro, and the trim, which never was."""
+    """Each operation that once accepted Avro, and the trim, which never did."""
     await own.create()
     await own.http.put(POSITION)
     transaction = f"{TRANSACTIONS}/{await started(own)}"
