@@ -1,4 +1,4 @@
-"""Texts that strangers may send to have a server work long, or show what it must not show."""
+"""Texts that strangers may send to make a server work long, or reveal what it must not reveal."""
 
 from collections.abc import Callable
 from time import thread_time
@@ -40,7 +40,7 @@ def hostile(kind: str, size: int) -> str:
 
 
 def is_linear(call: Callable[[str], object], kind: str) -> bool:
-    """Whether 64 KB cost at most three times as much as 32 KB: squares cost four times as much.
+    """Whether 64 KB cost at most three times as much as 32 KB; a quadratic cost is four times.
 
     The least CPU time of several calls is compared, and again if something came between.
     """

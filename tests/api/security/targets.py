@@ -1,4 +1,4 @@
-"""Each operation with a request that it may be asked by."""
+"""Each operation with a valid request for it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ FOR_SUPERUSERS = {"acceptClock", "listBackups", "takeBackup", "verifyBackup", "d
 
 
 def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
-    """Give each operation with a path and a body that it may have."""
+    """Yield each operation with a path and a body that are valid for it."""
     names = {
         "namespace": "ns",
         "topic": "t",

@@ -48,7 +48,7 @@ async def ann(pair: Pair) -> dict[str, str]:
 
 
 def start_anew(pair: Pair, ahead_ms: int = 0) -> str:
-    """Replace the leader by a process that has just started; return its boot."""
+    """Replace the leader by a process that has just started; return its boot id."""
     boot = new_boot()
     clock = ManualClock(pair.clock.now_ms() + ahead_ms)
     opener = Opener(pair.leader.keys, pair.leader.url, clock, boot)

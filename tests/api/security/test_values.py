@@ -1,4 +1,4 @@
-"""A topic of one's own reveals nothing about schemas that one may not read."""
+"""A caller's own topic reveals nothing about schemas that the caller may not read."""
 
 import base64
 import json
@@ -137,7 +137,7 @@ async def test_a_check_reports_nothing_to_those_who_may_not_read(
             assert status == 403, text
             assert is_silent(text)
     await topic.pair.allow("ann", Action.WRITE)
-    if "subject" in where:  # the name of a record is for readers
+    if "subject" in where:  # only readers see the name of a record
         status, text = await topic.publish_bytes(start_of(1) + GOOD)
         assert status == 200, text
         status, text = await topic.publish_bytes(start_of(1) + BAD)

@@ -36,7 +36,7 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 async def answered(server: "Live | Server | Registry", request: HostileRequest) -> int:
-    """Return the status of the answer to a request; check what it shows, and the work it took."""
+    """Check what the answer to a request shows, and the work it took; return its status."""
     began_s = thread_time()
     wire = await server.connect()
     async with in_time():
@@ -95,7 +95,7 @@ async def test_where_callers_are_asked_strangers_learn_and_change_nothing(way: s
 
 
 class Registry:
-    """A registry that asks nobody who calls."""
+    """A registry without access control."""
 
     def __init__(self, api: Api) -> None:
         self.http = api.http
