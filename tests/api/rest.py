@@ -104,7 +104,7 @@ class Rest:
         return answer
 
     async def messages(self, topic: str = TOPIC, **asked: Any) -> list[tuple[str, bytes]]:
-        """Return the ids and payloads that a poll gives."""
+        """Return the ids and payloads that a poll returns."""
         answer = await self.post("poll", asked, topic=topic)
         assert answer.status_code == 200, answer.text
         return [(m["id"], bytes_of(m["payload"])) for m in answer.json()]
@@ -131,7 +131,7 @@ class Rest:
         return sum(len(group.waiting) for group in groups._groups.loaded)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let others work until `condition` holds."""
+        """Let other tasks run until `condition` holds."""
         await until(condition)
 
 
@@ -147,7 +147,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 
 
 def settings_of(*, own: bool) -> Settings:
-    """Return the settings of a server whose write pointers are its own, or another manager's."""
+    """Return server settings in which write pointers are the server's own, or another manager's."""
     return Settings.model_construct(transactions="own" if own else "foreign")
 
 
@@ -180,7 +180,7 @@ class Wire:
 
     @classmethod
     def abort_all_to(cls, port: int | None) -> None:
-        """Close what is still open to a port."""
+        """Abort the connections to a port that are still open."""
         for wire in [each for each in cls.left_open if each._peer and each._peer[1] == port]:
             wire.writer.transport.abort()
             cls.left_open.discard(wire)

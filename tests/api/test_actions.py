@@ -1,4 +1,4 @@
-"""Each operation says what one must be allowed to do for it, and few nothing."""
+"""Each operation declares the action that it requires; few require none."""
 
 import pytest
 
