@@ -99,7 +99,7 @@ def topic(client: tms.Client) -> tms.Topic:
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """A port at which nobody listens, and that nobody else is given."""
+    """Return a port at which nobody listens, and that no other caller gets."""
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", 0))
