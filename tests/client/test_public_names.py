@@ -1,4 +1,4 @@
-"""The library's face: all names listed, documented, and cheap to import."""
+"""The library's public interface: all names are listed, documented, and cheap to import."""
 
 import inspect
 import subprocess
