@@ -1,4 +1,4 @@
-"""An example of each command that asks a server or a store, and its arguments."""
+"""An example of each command that contacts a server or opens a store, with its arguments."""
 
 ID = "0" * 40
 SCHEDULED_ID = "0" * 32
