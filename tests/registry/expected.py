@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
     @property
     def fits_only(self) -> str:
-        """The kind of shapes that it may fit."""
+        """The kind of shapes that it can be compatible with."""
         return "user" if self.kind == "written out" else self.kind
 
     @property
@@ -51,7 +51,7 @@ class Kept:
 
 
 class Wrong(Exception):
-    """Raised for what is refused, with the code."""
+    """Raised for a refused request, with the code of the refusal."""
 
 
 def refuse(code: int) -> Any:
@@ -74,7 +74,7 @@ class Expected:
     """By id the texts that it ever had. Who imports may give an id again that is free."""
 
     def tried(self, act: Callable[["Expected"], Any]) -> tuple["Expected", Any]:
-        """Return what there is after an act, and what it answers."""
+        """Return the state after an act, and the answer to it."""
         after = copy.deepcopy(self)
         try:
             return after, act(after)
@@ -137,7 +137,7 @@ class Expected:
         return schema_id, number
 
     def same(self, meant: dict[int, Kept], shape: Shape) -> list[tuple[int, Kept]]:
-        """Return versions of a shape, latest first; else the users that it has written out."""
+        """Return versions of a shape, latest first; if none, the users that it writes out."""
         same = [(number, kept) for number, kept in meant.items() if kept.shape == shape]
         if not same and shape.kind == "written out":
             users = [each for each in meant.items() if each[1].shape.kind == "user"]

@@ -20,7 +20,7 @@ GOOGLES = Path(money_pb2.__file__).parents[2]
 def described(
     text: str, imported: Mapping[str, str] | None = None
 ) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return the descriptor that protoc makes of a file; None if it refuses it.
+    """Return the descriptor that protoc makes of a file; None if protoc refuses the file.
 
     `imported` are texts that it may import, by their names.
     """
