@@ -1,6 +1,6 @@
 """The one walk over Avro schemas finds what six separate ones found before it.
 
-`avro_golden.json` has random schemas, and what those six made of them. Of the parts that Spark
+`avro_golden.json` has random schemas, and the results of those six. Of the parts that Spark
 takes a schema into it has digests.
 """
 

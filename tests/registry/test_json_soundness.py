@@ -1,6 +1,6 @@
-"""JSON Schemas that are said to fit take all that was taken: changed at random, and tried.
+"""A JSON Schema that is said to be compatible accepts what the other accepted, tried at random.
 
-By draft 2020-12, whose validator says which values a schema takes.
+The validator of draft 2020-12 says which values a schema accepts.
 """
 
 from typing import Any
