@@ -39,7 +39,7 @@ class Secured:
         self.processes = processes
 
     def change(self, work: Any) -> Any:
-        """Do work with a granted right, as another server would."""
+        """Run work that needs a granted right, as another server would."""
 
         async def run() -> Any:
             store = await open_metadata(self.metadata)
