@@ -32,7 +32,7 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def old_python(tmp_path: Path) -> str:
-    """Answers like an older Python that has everything."""
+    """A fake Python that reports an older version and has everything installed."""
     path = tmp_path / "python3"
     path.write_text("#!/bin/sh\necho 3.9.2\n")
     path.chmod(0o755)
