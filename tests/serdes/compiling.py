@@ -1,4 +1,4 @@
-"""Serdes of schemas that tests write down."""
+"""Serdes for the schemas that tests contain."""
 
 import base64
 import json

@@ -41,7 +41,7 @@ EVENT = {
 
 
 def schema_of(value: Any) -> Any:
-    """Return a schema that a value has, and few others."""
+    """Return a schema that accepts a value, and few others."""
     if isinstance(value, dict):
         properties = {name: schema_of(each) for name, each in value.items()}
         return {"type": "object", "properties": properties, "required": list(value)}
@@ -180,7 +180,7 @@ def test_a_reference_refers_to_another() -> None:
 
 @pytest.fixture
 def asked() -> Iterator[tuple[str, list[str]]]:
-    """A server's URL, and what it was asked for."""
+    """A server's URL, and the paths that were requested from it."""
     paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
