@@ -1,4 +1,4 @@
-"""Ended things are forgotten: as many cycles again leave hardly anything more in memory.
+"""Ended things are forgotten: doubling the number of cycles leaves hardly anything more in memory.
 
 Objects that the collector knows are counted by their type, and the bytes of all memory are traced.
 A cycle must leave none of either; caches that are filled up to a bound are in `BOUNDED`.
@@ -69,7 +69,7 @@ def census(served: Site) -> tuple[Counter[str], int]:
 
 
 async def rest(served: Site, clock: ManualClock) -> None:
-    """Let the time pass after which all that ended may go, and clean up."""
+    """Let the time pass after which everything that ended may be forgotten, and clean up."""
     cleanup = served.services.in_shard(0).cleanup
     for by_ms in (61_000, 2 * DAY_MS, 61_000):
         clock.advance(by_ms)
@@ -95,7 +95,7 @@ async def left_by(name: str, folder: Path) -> tuple[Counter[str], int]:
         asker = Asker(served.browser.http, clock)
         await asker.create("kept")
         await asker.ask("PUT", f"{NS}/topics/kept/subscriptions/workers", {"kind": "shared"})
-        census(served)  # the first one makes objects of its own
+        census(served)  # the first one creates lasting objects
         found = []
         for first in (0, N):
             for number in range(first, first + N):

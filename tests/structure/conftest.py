@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def _gc_paused() -> Iterator[None]:
-    """Pause the collector, which takes twice the time of making millions of nodes of trees."""
+    """Pause the collector, which would double the time to create millions of nodes of trees."""
     gc.disable()
     yield
     gc.enable()

@@ -32,7 +32,7 @@ class Source:
 
     @property
     def module(self) -> str:
-        """The name to import it by."""
+        """The name by which to import it."""
         parts = self.path.relative_to(ROOT).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -63,7 +63,7 @@ class Import:
 
 @cache
 def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """Return all nodes of a tree, which is walked once for all tests."""
+    """Return all nodes of a tree, which is walked only once for all tests."""
     return tuple(ast.walk(tree))
 
 

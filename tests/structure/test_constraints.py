@@ -19,7 +19,7 @@ EXTRAS = (
 
 
 def required() -> list[Requirement]:
-    """Return the requirements of the package and of its extras, save on itself."""
+    """Return the requirements of the package and of its extras, except those on itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     texts = [*project["dependencies"]]
     for extra in EXTRAS:

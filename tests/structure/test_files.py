@@ -1,4 +1,4 @@
-"""Files and functions that can be read in one sitting, named after what they are."""
+"""Files and functions are short enough to read in one sitting, and named after their content."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ TEST_MODULE = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MU
 
 
 def test_nothing_is_imported_from_test_modules() -> None:
-    """Code that tests share has a module of its own."""
+    """Code that tests share belongs in a module of its own."""
     assert [each.place for each in sources(*ALL) if TEST_MODULE.search(each.text)] == []
 
 

@@ -92,7 +92,7 @@ def found() -> dict[str, list[str]]:
 
 
 def left() -> dict[str, int]:
-    """Return how often each file may still have what is banned."""
+    """Return how often each file may still have banned words."""
     rows = (line.split() for line in LEFT.read_text(encoding="utf-8").splitlines())
     return {place: int(count) for count, place in rows}
 
