@@ -1,4 +1,4 @@
-"""The contract of the Group table on every Store. A subclass gives the fixture `tables`."""
+"""The contract of the Group table on every Store. A subclass provides the fixture `tables`."""
 
 from collections.abc import Iterator
 
@@ -146,7 +146,7 @@ class GroupTableContract:
             delete(tables, key)
             is_last = key[-8:] == (CREATED + 4).to_bytes(8) and b"\x00g" in key
             if value == b"" or is_last:
-                read(tables)  # of fences the search only needs one; the last row nobody misses
+                read(tables)  # the search needs only one fence; nothing refers to the last row
             else:
                 with pytest.raises(StoreCorrupt):
                     read(tables)

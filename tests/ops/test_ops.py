@@ -26,7 +26,7 @@ EXPOSURE_MAX = 30
 
 
 def ran(*command: object, cwd: Path = ROOT) -> str:
-    """Run a tool, which must succeed, and return its output; skip the test without the tool."""
+    """Run a tool, which must succeed, and return its output; skip the test if it is missing."""
     tool = shutil.which(str(command[0]))
     if tool is None:
         pytest.skip(f"{command[0]} is not installed")
@@ -44,7 +44,7 @@ def ran(*command: object, cwd: Path = ROOT) -> str:
 
 
 def named_in(expression: str) -> set[str]:
-    """Return the metrics of an expression as docs/metrics.md names them."""
+    """Return the metrics of an expression, with the names that docs/metrics.md uses."""
     names = re.findall(r"\b(?:tms|process)_\w+", expression)
     return {re.sub(r"_(bucket|count|sum)$", "", name) for name in names}
 

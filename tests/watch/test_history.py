@@ -84,7 +84,7 @@ def test_an_hour_of_many_topics_is_small() -> None:
 
 
 def size_of(root: object) -> int:
-    """Return about how many bytes an object and what it leads to take."""
+    """Return the approximate size in bytes of an object and everything that it refers to."""
     seen: set[int] = set()
     waiting, total = [root], 0
     while waiting:
