@@ -1,4 +1,4 @@
-"""Another server that does what a test says, behind a real socket."""
+"""Another server that behaves as a test says, behind a real socket."""
 
 import asyncio
 import ssl
@@ -52,7 +52,7 @@ Behaviour = Callable[[Talk], Awaitable[None]]
 
 
 class Peer:
-    """The peer. Whatever its behaviour raises is raised at the end of the test."""
+    """The peer. Anything that its behaviour raises is raised again at the end of the test."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour

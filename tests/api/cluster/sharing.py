@@ -30,7 +30,7 @@ from tms.settings import Settings
 HOLD_S = 0.5
 LIMITS = Limits()
 NAMESPACES = ("n0", "n1", "n2")
-"""One of each shard, in order, by namespace."""
+"""One namespace for each shard, in the order of the shards."""
 
 
 class Guard(Protocol):

@@ -1,6 +1,6 @@
-"""Nothing that a server knows of a request outlives its leading: each asks who leads now.
+"""Nothing a server caches outlives its term as leader: each request checks who leads now.
 
-Requests go over sockets that stay open, with heads that the server knows.
+Requests go over sockets that stay open, with heads that the server has cached.
 """
 
 from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ async def test_a_known_head_asks_for_the_lease_each_time(
         term = Term(second, own, token=1)
         assert [await by_whom(wire, KNOWN) for _ in range(2)] == ["second"] * 2
 
-        term.clock.s = LEASE_S  # as after a pause
+        term.clock.s = LEASE_S  # as if it had paused
         assert [await by_whom(wire, asked) for asked in (KNOWN, POLL)] == ["leader"] * 2
 
         term.lease.renewed(sent_s=LEASE_S)  # nobody has claimed it in the meantime

@@ -1,4 +1,4 @@
-"""A follower: it has the leader answer, both bodies streamed, and says so.
+"""A follower forwards requests to the leader, streams both bodies, and says so in its answer.
 
 The leader is a real one on the memory store, and both are behind sockets.
 """

@@ -34,7 +34,7 @@ async def fill(opened: Site) -> None:
 
 
 def links_of(url: str, page: str) -> Iterator[str]:
-    """Give the places below the console that a page leads to."""
+    """Yield the paths below the console that a page links to."""
     for kind, found in _LINK.findall(page):
         link = html.unescape(found)
         if link.startswith("data:"):

@@ -44,7 +44,7 @@ async def status_of(opened: Site, last: int, name: str, password: str, *, rest: 
             return answer.status_code
         data = {"name": name, "password": password}
         answer = await http.post("/console/sign-in", data=data)
-        is_refused = answer.status_code == HTTPStatus.OK  # the form again
+        is_refused = answer.status_code == HTTPStatus.OK  # the form is shown again
         return HTTPStatus.UNAUTHORIZED if is_refused else answer.status_code
 
 
@@ -81,7 +81,8 @@ async def test_strangers_lock_no_name_out(tmp_path: Path, *, rest: bool) -> None
             assert limited == HTTPStatus.TOO_MANY_REQUESTS
             signed_in = await status_of(opened, 3, "ann", "of ann", rest=there)
             assert signed_in in (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
-        # Somebody with a recent right password is accepted from the guesser's address too.
+        # A name whose right password was used recently can still sign in from the guesser's
+        # address.
         again = await status_of(opened, 2, "ann", "of ann", rest=rest)
         assert again in (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 

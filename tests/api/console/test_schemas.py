@@ -1,4 +1,4 @@
-"""Schemas in the console: subjects, versions, differences, and the check of a text."""
+"""Schemas in the console: subjects, versions, differences, and checking a text."""
 
 import html
 import json

@@ -125,7 +125,7 @@ async def test_a_disk_that_fills(
         assert told["free_bytes"] == 50 * mib
 
         await server.watch.look()
-        server.passes(601)  # it grows no more
+        server.passes(601)  # the topic stops growing
         assert await server.found() == []
 
         free_mib[0] = 4

@@ -94,7 +94,7 @@ async def watched(
 ) -> AsyncIterator[Watched]:
     """Serve the console on 127.0.0.1, with a topic.
 
-    Its pages wait for a look at readers however long that takes, and never show the one before.
+    Its pages wait for a fresh look at readers, however long it takes, and never show an older one.
     """
     clock = ManualClock(NOW_MS)
     with pytest.MonkeyPatch.context() as patch:

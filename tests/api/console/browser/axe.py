@@ -1,4 +1,4 @@
-"""axe-core, which finds in a page what keeps people from using it.
+"""axe-core, which finds the parts of a page that keep people from using it.
 
 Its script is larger than all of the console, so it is not kept here: npm downloads it once.
 """

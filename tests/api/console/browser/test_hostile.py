@@ -1,4 +1,4 @@
-"""Hostile texts do nothing in a browser that shows them, and are shown completely."""
+"""A browser that shows hostile texts shows them completely, and they do nothing."""
 
 import json
 from urllib.parse import quote

@@ -15,8 +15,8 @@ LOOK_AGAIN_MS = 20
 class Window:
     """One page, with cookies of its own; a context manager that fails if it has had a fault.
 
-    A fault is an error on the browser's console (also what the policy of contents refuses), an
-    error of a script, a dialog, or a request to another server.
+    A fault is an error on the browser's console (including violations of the content security
+    policy), an error of a script, a dialog, or a request to another server.
     """
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
@@ -70,7 +70,7 @@ class Window:
         return told.first.inner_text() if told.count() else ""
 
     def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until the browser has reported something: it reports frames and faults late."""
+        """Wait until the browser has reported something; it reports frames and faults late."""
         for _ in range(WAIT_MS_MAX // LOOK_AGAIN_MS):
             if happened():
                 return
