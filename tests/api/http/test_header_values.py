@@ -92,7 +92,7 @@ def seconds(value: bytes) -> float:
 def test_the_cost_of_a_value_is_linear_in_its_length(kind: str) -> None:
     hostile = HOSTILE[kind]
 
-    # Sixteen times as long: linear is 16 times as much, quadratic 256 times.
+    # The value is 16 times as long: linear work grows 16 times, quadratic work 256 times.
     assert seconds(hostile(64_000)) <= 64 * max(seconds(hostile(4_000)), 0.000_5)
 
 

@@ -1,4 +1,4 @@
-"""Heads of requests that are malformed, too large, too slow, or never come."""
+"""Heads of requests that are malformed, too large or too slow, or never arrive."""
 
 import asyncio
 import contextlib
@@ -45,8 +45,7 @@ async def test_a_head_without_end_is_refused_at_its_cap(served: Live) -> None:
     wire.writer.write(f"GET {TOPIC} HTTP/1.1\r\n".encode())
     refusing = asyncio.create_task(refused(wire))
     sent = 0
-    # Send no faster than the server reads: if it closes a connection with unread bytes, the answer
-    # is lost.
+    # Send no faster than the server reads: closing a connection with unread bytes loses the answer.
     while not (await asyncio.wait([refusing], timeout=0.002))[0]:
         line = b"x-%d: %s\r\n" % (sent, b"v" * 4000)
         wire.writer.write(line)

@@ -1,7 +1,7 @@
 """Whatever arrives is answered or refused, in order, and the server never fails.
 
-Requests that are odd, cut, repeated and changed anywhere, several on a connection, cut into pieces
-anywhere.
+Odd requests are truncated, repeated and changed at random; several share a connection, in random
+pieces.
 """
 
 import asyncio

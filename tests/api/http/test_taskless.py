@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Running:
-    """A coroutine that was started, and the tasks it has."""
+    """A coroutine that has been started, and its tasks."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self.tasks: set[asyncio.Task[None]] = set()

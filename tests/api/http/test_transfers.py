@@ -230,7 +230,7 @@ async def test_a_waiting_poll_answers_and_keeps_its_connection(served: Live) -> 
     await wire.close()
 
 
-# A long answer: MESSAGES of MESSAGE_BYTES, many times what sockets and server hold of it.
+# A long answer: MESSAGES of MESSAGE_BYTES, many times what sockets and server buffer of it.
 MESSAGES = 600
 MESSAGE_BYTES = 50_000
 

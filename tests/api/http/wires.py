@@ -68,7 +68,7 @@ class Recorded(asyncio.Transport):
 
 
 class Wires:
-    """Makes connections to one application, which share what they know of heads."""
+    """Makes connections to one application, which share the cache of heads."""
 
     def __init__(self, app: Application, limits: Limits | None = None) -> None:
         """Call within the event loop."""

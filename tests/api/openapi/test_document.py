@@ -48,7 +48,7 @@ AT_OPENING = {
     "store_of_a_cluster",
     "store_sharded",
 }
-"""Raised before there is a server."""
+"""Raised before a server runs."""
 WITHOUT_SERVER = {"checkpoint_behind", "copy_refused", "data_lost", "invalid_option", "invalid_row"}
 """Codes of commands and Spark jobs that work on a store or on a server's answers."""
 
@@ -145,7 +145,7 @@ async def test_examples_are_what_their_schemas_say(rest: Rest) -> None:
 
 
 def schemas_within(told: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every part of the document that may be a schema, with its place."""
+    """Yield every part of the document that may be a schema, with its place."""
     inner = told.items() if isinstance(told, dict) else enumerate(told)
     for name, each in inner:
         if isinstance(each, dict | list):

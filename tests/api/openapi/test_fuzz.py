@@ -76,7 +76,7 @@ class Compressing(requests.Session):
 
 
 def with_whole_numbers(body: Any) -> Any:
-    """Return `body` with 5 for 5.0, an integer to JSON schemas and not to us."""
+    """Return `body` with 5 for 5.0, which is an integer to JSON schemas, but not to us."""
     if isinstance(body, dict):
         return {name: with_whole_numbers(value) for name, value in body.items()}
     if isinstance(body, list):

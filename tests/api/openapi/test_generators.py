@@ -34,7 +34,7 @@ async def document(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def walked(part: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each object that is not a value or a map of names, with its place."""
+    """Yield each object that is not a value or a map of names, with its place."""
     if isinstance(part, list):
         for index, each in enumerate(part):
             yield from walked(each, f"{place}/{index}")
