@@ -152,7 +152,7 @@ def settings_of(*, own: bool) -> Settings:
 
 
 class Live(Rest):
-    """The same over a socket, with what it takes to stop the server."""
+    """The same over a socket, with the means to stop the server."""
 
     host = "127.0.0.1"
     port: int
@@ -166,8 +166,8 @@ class Live(Rest):
 class Wire:
     """A connection on which a test writes HTTP by hand.
 
-    `serving` closes those to its server that a test leaves open, so that a test that fails brings
-    no other one down.
+    `serving` closes the connections to its server that a test leaves open, so that a failing test
+    does not break another one.
     """
 
     left_open: ClassVar[set["Wire"]] = set()
@@ -260,7 +260,7 @@ async def live(
     shard_by: ShardBy | None = None,
     callers: Callers | None = None,
 ) -> AsyncIterator[Live]:
-    """Open services, of three shards if there is a rule for them, and serve them."""
+    """Open services, on three shards if there is a rule for them, and serve them."""
     limits = limits or Limits()
     clock = ManualClock(NOW_MS)
     registry = CollectorRegistry()

@@ -21,7 +21,7 @@ NS = "/v1/namespaces/ns"
 
 
 class Door:
-    """A server that lets in whom it knows, asked itself or through a follower.
+    """A server that admits the callers it knows, directly or through a follower.
 
     Without keys in common, the follower passes on what a caller says.
     """

@@ -24,7 +24,7 @@ class Api:
         self.http = http
         self.registries = registries
         self.registry = registry
-        """The one that is served."""
+        """The registry that is served."""
 
     async def call(
         self, method: str, path: str, body: Any = None, **headers: str

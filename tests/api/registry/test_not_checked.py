@@ -1,4 +1,4 @@
-"""A checker that is slow or dies says nothing about schemas: the caller may retry."""
+"""A slow or dying checker decides nothing about a schema: the caller may retry."""
 
 from collections.abc import Sequence
 from typing import Any

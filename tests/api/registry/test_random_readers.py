@@ -65,7 +65,7 @@ NEAR_RULES = st.tuples(
     st.sampled_from(sorted(REFERS)),
     st.sampled_from([*SUBJECTS, "a", ":.a:a"]),
 ).map(lambda drawn: [*drawn[0], allowing("read", drawn[1]), allowing("write", drawn[2])])
-"""Some subjects may be read, some may be written; and some more."""
+"""Some subjects can be read, others written, and a few more rules are random."""
 TAGS = [{"schemaEntity": {"entityPath": "n.Mine", "entityType": "sr_record"}, "tags": ["t"]}]
 
 

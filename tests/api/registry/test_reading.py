@@ -151,7 +151,7 @@ async def test_a_name_is_resolved_where_it_is_checked(secured: Secured, written:
     shown = (await secured.call(ann, f"/subjects/{written}/versions/1?format=resolved"))[1]
     assert shown["subject"] == ":.ctx:mine"
     assert "known" in shown["schema"]
-    # A version that is registered again with tags has the same references.
+    # A version that is registered again with tags keeps the same references.
     tags = [{"schemaEntity": {"entityPath": "n.Holder", "entityType": "sr_record"}, "tags": ["t"]}]
     for path, body in (
         (f"/subjects/{written}/versions/1/tags", {"tagsToAdd": tags}),

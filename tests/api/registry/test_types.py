@@ -1,4 +1,4 @@
-"""JSON Schemas and Protobuf's, and one text as schemas of two types."""
+"""JSON Schemas and Protobuf schemas, and one text as schemas of two types."""
 
 import base64
 import hashlib

@@ -14,7 +14,7 @@ ID = "0000018bcfe568000000" + "0" * 20
 MOVE = {"after": ID, "expected_version": NOW_MS * 1000}
 IN_TRANSACTION = ("can-commit", "commit", "abort", "checkpoint")
 Asked = tuple[str, str, Any]
-"""A method, a path and a body that would be taken as JSON."""
+"""A method, a path, and a body that would be accepted as JSON."""
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tms.core.values.topic import TopicId
 
 T = TopicId("ns", "t")
 TIMES = 3
-"""The first one is unknown, the second one is kept, the third one is known."""
+"""The first request is unknown, the second is cached, and the third is found in the cache."""
 
 
 async def statuses(

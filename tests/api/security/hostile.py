@@ -4,9 +4,9 @@ from collections.abc import Callable
 from time import thread_time
 
 FLOOR_S = 0.1
-"""Less processor time than this says nothing."""
+"""A measurement of less processor time is meaningless."""
 GROWTH_MAX = 2.6
-"""The most that twice as much may cost, as a multiple."""
+"""The highest permitted cost of doubled input, as a multiple."""
 SECRET = "s3cr3t-of-another"
 STEP_S_MAX = 0.05
 """The most processor time that others may have to wait for one request."""

@@ -72,7 +72,7 @@ Place = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class HostileRequest:
-    """One request, and which of its fields is hostile, by which text."""
+    """One request, its hostile field, and the kind of hostile text."""
 
     name: str
     method: str
@@ -93,7 +93,7 @@ class HostileRequest:
 def requests_of(
     operations: Iterable[Operation], schemas: Json | None = None
 ) -> Iterator[tuple[Operation, HostileRequest]]:
-    """Give the requests of all operations, each with the next kind of text.
+    """Yield the requests of all operations, each with the next kind of text.
 
     `schemas` are those of the document of the operations, by default the service's.
 
@@ -107,7 +107,7 @@ def requests_of(
 
 
 class _Requests:
-    """Makes the requests of one operation. What is not hostile in them is right, or nearly."""
+    """Makes the requests of one operation. All other fields are valid, or nearly."""
 
     def __init__(self, operation: Operation, places: "Places", kinds: Iterator[str]) -> None:
         self._operation = operation

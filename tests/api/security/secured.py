@@ -38,7 +38,7 @@ from tms.server.node import OpenServices, open_services
 
 ROOT = "root"
 OPEN = frozenset(("/", "/ping", "/health", "/ready"))
-"""The paths that strangers may ask for."""
+"""The paths that strangers may request."""
 LIMITS = Limits(request_body_s_max=5.0)
 _names = count()
 

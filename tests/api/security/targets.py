@@ -18,7 +18,7 @@ BODIES: Mapping[str, Any] = {
 }
 QUERIES: Mapping[str, str] = {"stream": "wait=0"}
 FOR_SUPERUSERS = {"acceptClock", "listBackups", "takeBackup", "verifyBackup", "deleteBackup"}
-"""Operations that no rule is enough for."""
+"""Operations that no rule can grant."""
 
 
 def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:

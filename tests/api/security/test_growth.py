@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_collection")]
 COUNT = 4_000
 FEW = 250
 GATE_STEP = 4
-"""In the gate, one in this number of requests is made."""
+"""The gate makes one in this number of requests."""
 ALL = list(many_requests(OPERATIONS))
 
 

@@ -1,6 +1,6 @@
 """CDAP's client authenticates by `X-CDAP-Runtime-Token`, which is taken for a bearer token.
 
-Authorization counts before it, and `CDAP-UserId` names nobody.
+Authorization takes precedence over it, and `CDAP-UserId` names nobody.
 """
 
 import asyncio

@@ -131,7 +131,7 @@ async def test_a_servers_own_calls_continue_when_the_other_starts_again(pair: Pa
     await http.close()
 
 
-# anyio leaves a transport to the collector if it is cancelled as the connection is made. The
+# anyio leaves a transport to the collector if it is cancelled while it connects. The
 # collector has to find it before the loop ends: a loop that is closed cannot close it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_change_of_leader_at_any_moment_causes_no_401_or_500(

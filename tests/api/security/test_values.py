@@ -62,7 +62,7 @@ class Topic:
 
 @pytest.fixture(params=["directly", "forwarded"])
 async def topic(pair: Pair, request: pytest.FixtureRequest) -> Topic:
-    """With the schemas 1, of `hidden`, and 2, of `held`, which refers to it."""
+    """Create it, with the schemas 1, of `hidden`, and 2, of `held`, which refers to 1."""
     schemas = pair.services.schemas
     await schemas.register("hidden", HIDDEN)
     references = [SchemaReference("n.Hidden", "hidden", 1)]

@@ -1,7 +1,7 @@
 """One hostile request of 64 KB for each operation and each field that comes from outside.
 
-It gets the right status, after a bounded amount of work, by an answer that shows no credentials;
-what is refused has changed nothing. Where callers have to say who they are, all are refused.
+Each gets the right status, after a bounded amount of work, in an answer that shows no credentials;
+a refused request has changed nothing. Servers that require authentication refuse them all.
 """
 
 import asyncio
