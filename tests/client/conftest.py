@@ -41,7 +41,7 @@ ON_SHARDS = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what depends on the place of topics and transactions on three shards too."""
+    """Run tests that depend on the place of topics and transactions on three shards, too."""
     is_given = any(
         mark.args[0] == "store_kind" for mark in metafunc.definition.iter_markers("parametrize")
     )

@@ -55,7 +55,7 @@ class FaultyServer:
         self._answers = list(answers)
         self._is_tms = is_tms
         self._connections: list[socket.socket] = []
-        """Those that are read from or held."""
+        """Connections that are being read from, or held open."""
         self._is_over = False
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]

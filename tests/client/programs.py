@@ -46,7 +46,7 @@ def fail() -> None:
 
 
 def threads() -> None:
-    """The main thread ends long before the others have published."""
+    """The main thread ends long before other threads have published."""
     created()
     pool = ThreadPoolExecutor(2)
 

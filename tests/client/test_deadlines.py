@@ -18,7 +18,7 @@ from tms.core.runtime.deadlines import deadline, seconds_left, without_deadline
 SOON_S = 1.0
 """Long enough to send a request on a busy machine."""
 LONG_S = 3600.0
-"""A call that takes as long hangs the test."""
+"""A call that really takes this long hangs the test."""
 
 Call = Callable[[tms.Client], object]
 

@@ -174,7 +174,7 @@ FORMS: dict[str, tuple[Form, dict[str, str]]] = {
     "the command": (Place.by_command, {"payload_required": USAGE, "invalid_body": USAGE}),
     "Spark": (Place.by_spark, {"payload_required": "invalid_row"}),
 }
-"""Each with its own words for what is refused."""
+"""Each form, with the codes that it reports in place of others."""
 WITH_MAPPINGS = ("Python", "Python, stored")
 """Forms whose headers cannot repeat a name."""
 

@@ -100,7 +100,7 @@ async def test_what_has_waited_for_longer_than_its_lease_is_not_given(held_by: H
     server = Server(taken(1, 1, 2, lease_s=0.05), taken(2, 3))
     held = held_by(server, prefetch=2)
     assert (await held.next()).payload == b"1"
-    held._held._deliveries[1].end_s = 0  # the process stood still
+    held._held._deliveries[1].end_s = 0  # as if the process had been paused
 
     assert (await held.next()).payload == b"3"
 

@@ -24,7 +24,8 @@ FILES = {module.__file__ for module in (bridge, callback_thread, loop_thread)}
 def points(code: CodeType) -> set[int]:
     """Return the offsets in `code` before which a handler may run.
 
-    What it raises belongs to the instruction before, so one that ends a `try` is left out.
+    An exception that it raises belongs to the previous instruction, so the end of a `try` is left
+    out.
     """
     instructions = list(dis.get_instructions(code))
     follows = pairwise(instructions)

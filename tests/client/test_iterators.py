@@ -1,7 +1,7 @@
-"""`poll`, `follow` and `take` end in order, however a program leaves their iterators.
+"""`poll`, `follow` and `take` clean up properly, however a program leaves their iterators.
 
-The generators behind it would not: at the end of its loop asyncio closes them all at once, and they
-fail with "asynchronous generator is already running".
+The underlying generators would not: at the end of its loop asyncio closes them all at once, and
+they fail with "asynchronous generator is already running".
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Transactions over connections that break: before a request arrives, or after it was carried out.
 
-The server is real; the client reaches it through a proxy that loses what the test says.
+The server is real; the client reaches it through a proxy that drops what the test selects.
 """
 
 import re

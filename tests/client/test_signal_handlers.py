@@ -61,7 +61,7 @@ class Hangs(Exception):
 
 
 def interrupted(call: Callable[[], Any], handler: Callable[[], Any], point: int) -> bool:
-    """Run `call` with `handler` at its line number `point`; return whether that was reached."""
+    """Run `call` with `handler` at its line number `point`; return whether it reached that line."""
     lines = 0
     was_there = False
 

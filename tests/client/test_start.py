@@ -1,4 +1,4 @@
-"""Where a poll starts, in the forms a caller may write."""
+"""Where a poll starts, in each form that a caller may write."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,6 +1,6 @@
 """Whatever a client's connections raise becomes one of our errors, and the client continues.
 
-The faults are raised in the place of what asyncio's connections do.
+Methods of asyncio's connections are replaced by ones that raise the faults.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ FAULTS = [
     AssertionError(),
 ]
 BODY = b"x" * 300_000
-"""More than is read at once."""
+"""Larger than a single read."""
 
 
 @pytest.fixture

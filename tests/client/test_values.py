@@ -1,4 +1,4 @@
-"""Values by schemas, published and polled: over REST, and with stores in the process."""
+"""Values with schemas, published and polled: over REST, and with stores in the process."""
 
 import itertools
 import json
