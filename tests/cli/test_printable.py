@@ -17,7 +17,7 @@ from tms.core.text.printable import printable
 
 HARM = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\r\x08\x7f\u3164\u2800\u00ad\U000e0100\u200b"
 UNSEEN = re.compile("[^\n\t -~]")
-"""All that is not ASCII would be part of `HARM`: nothing else here has such letters."""
+"""Non-ASCII letters can only come from `HARM`: nothing else here has any."""
 CODES = ("topic_not_found", "no_such_code")
 EVERY = [*READING, *READING_GROUPS, *WRITING, *SERVERS]
 

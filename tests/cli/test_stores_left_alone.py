@@ -1,6 +1,6 @@
 """No command creates a store unless asked to, and no command that reads a store changes it.
 
-A table of all commands, so that a new one has to be put into it.
+A table lists all commands, so a new command has to be added to it.
 """
 
 import shutil
@@ -63,7 +63,7 @@ class Filled(NamedTuple):
 
     folder: Path
     words: dict[str, str]
-    """Placeholders in the table, for values that are known only later."""
+    """Values for placeholders in the table, which are known only at run time."""
 
     @property
     def url(self) -> str:

@@ -1,6 +1,6 @@
 """The answers that a registry must give, and its state afterwards: a plain model of the rules.
 
-Schemas are shapes. Two records fit each other; two of anything else only if they are equal.
+Schemas are shapes. Two records are always compatible; two other shapes only if they are equal.
 """
 
 import copy
@@ -64,14 +64,14 @@ class Expected:
 
     subjects: dict[str, dict[int, Kept]] = field(default_factory=dict)
     used: dict[int, Shape] = field(default_factory=dict)
-    """By id its schema."""
+    """The schema of each id."""
     next_id: int = 1
     levels: dict[str, str] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     given: dict[int, Shape] = field(default_factory=dict)
-    """By id what it was given to by the registry itself, ever."""
+    """The schema to which the registry itself ever assigned each id."""
     had: dict[int, set[str]] = field(default_factory=dict)
-    """By id the texts that it ever had. Who imports may give an id again that is free."""
+    """The texts that each id ever had. An import may reuse an id that is free."""
 
     def tried(self, act: Callable[["Expected"], Any]) -> tuple["Expected", Any]:
         """Return the state after an act, and the answer to it."""

@@ -1,4 +1,7 @@
-"""Hostile schemas that harm the processes that check them. Each imports little, so starts soon."""
+"""Hostile schemas that harm the processes that check them.
+
+This module imports little, so that the processes start fast.
+"""
 
 import os
 import threading

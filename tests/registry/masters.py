@@ -1,4 +1,4 @@
-"""Several servers of one registry, of which one is master: processes on one TMS."""
+"""Several servers of one registry, one of them the master: processes on one TMS."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ SERVERS = 3
 http = httpx.Client(
     timeout=WAIT_S_MAX, limits=httpx.Limits(max_keepalive_connections=0), trust_env=False
 )
-"""Has a new connection for each request: servers are killed in between."""
+"""Opens a new connection for each request, because servers are killed in between."""
 ElectedBy = Callable[[int], tuple[str, ...]]
-"""Gives the flags of a server that say how the master is elected, by the server's number."""
+"""Returns the flags by which the server of this number elects the master."""
 
 
 class Masters:
@@ -35,7 +35,7 @@ class Masters:
         self._port, *self._ports = free_ports(1 + SERVERS)
         self.store = self.start_store()
         self.proxies = [stack.enter_context(Proxy(self._port)) for _ in self._ports]
-        """Each server reaches the log through its own."""
+        """Each server reaches the log through a proxy of its own."""
         self.servers = [self.start(number) for number in range(SERVERS)]
 
     def start_store(self) -> ServerProcess:

@@ -46,7 +46,7 @@ def described(
 
 @cache
 def classes(text: str) -> dict[str, Any]:
-    """Return the classes of the messages at the top of a file, by their names in it."""
+    """Return the classes of a file's top-level messages, by their names in the file."""
     found = described(text)
     assert found is not None, text
     pool = descriptor_pool.DescriptorPool()

@@ -1,8 +1,8 @@
-"""Random histories on one log, by several registries, held against one plain model.
+"""Random histories on one log, by several registries, compared with one plain model.
 
 Every registry must answer as if it were the only one. In between, the answer to a write is lost, or
-the registry dies before it gets it: then the request was done or not, and the log shows which. The
-log is compacted, years pass, and some registries have not read for long.
+the registry dies before it gets it: the log shows whether the request was done. The log is
+compacted, years pass, and some registries lag far behind.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ LOSSES = st.sampled_from([None, None, None, None, "lost", "not sent", "died", "d
 LEVELS = st.sampled_from([None, "NONE", "BACKWARD", "FULL_TRANSITIVE"])
 MODES = st.sampled_from([*["READWRITE"] * 6, "READONLY", "READONLY_OVERRIDE", "IMPORT", "IMPORT"])
 MESSAGES_MAX = 8
-"""So few that deletions of several versions go in parts."""
+"""So few that a deletion of several versions needs several publishes."""
 DAY_MS = 24 * 3600 * 1000
 
 

@@ -20,7 +20,7 @@ SUBJECTS = 12
 TIMEOUT_S = 15.0
 S_MAX = WAIT_S_MAX
 UNCERTAIN = (50001, 50002, 50003, 50004)
-"""Codes of what may be done or not, while servers are killed."""
+"""Codes of requests that may or may not be done, because servers are killed."""
 
 
 class Storm:
@@ -35,7 +35,7 @@ class Storm:
         self.done = 0
         """Requests that were answered with 200."""
         self.texts: dict[int, str] = {}
-        """The text of each id, as clients were answered."""
+        """The text of each id, as clients received it."""
         self.wrong: list[str] = []
         self.kept: dict[str, tuple[str, int]] = {}
         """For each subject, its client's last answer: text and id. None were deleted."""

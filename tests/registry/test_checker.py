@@ -1,4 +1,4 @@
-"""The processes that check schemas: bounded in time and memory, and started again."""
+"""The processes that check schemas: bounded in time and memory, and restarted if they end."""
 
 import asyncio
 import json

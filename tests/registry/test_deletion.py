@@ -1,6 +1,6 @@
 """Deleted versions stay deleted, their ids are never reused, and versions in use are kept.
 
-Deletions of more versions than one publish can carry are done in parts. After a crash in between, a
+A deletion of more versions than one publish can carry is done in parts. After a crash in between, a
 repeated request deletes the rest.
 """
 

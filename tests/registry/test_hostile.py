@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 SECONDS_MAX = scaled(3)
 NO_SCHEMAS = ("deep", "itself", "circle")
-"""Texts that are not schemas, even if that takes long to find out."""
+"""Parts of the names of texts that are not schemas, though it may take long to find out."""
 
 
 def doubling(steps: int) -> str:

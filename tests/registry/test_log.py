@@ -25,7 +25,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class Watched:
-    """A messaging interface that counts, waits and fails on request."""
+    """A messaging interface that counts its calls, and waits or fails on request."""
 
     def __init__(self, messaging: Messaging) -> None:
         self._messaging = messaging

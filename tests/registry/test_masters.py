@@ -247,7 +247,7 @@ def test_without_a_master_a_write_is_refused_and_reads_are_answered(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
-    """Its log is a copy, made by the example that mirrors the log."""
+    """The second registry's log is a copy, made by the example that mirrors the log."""
     with ExitStack() as stack:
         first = Masters(tmp_path / "first", stack, lambda _: BY_THEMSELVES)
         first.agreed()

@@ -97,7 +97,7 @@ def masters(server: ServerProcess) -> Iterator[list[str]]:
 def confluent(
     request: pytest.FixtureRequest, server: ServerProcess, url: str
 ) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client: at the registry's port, below the server's path, at a follower."""
+    """Confluent's client, at the registry's port, below the server's path, or at a follower."""
     at = url if request.param == "its port" else f"{server.url}/v1/registry"
     if request.param == "a follower":
         at = request.getfixturevalue("masters")[1]

@@ -1,4 +1,4 @@
-"""Options of Protobuf files, at every place, compared with protoc: none is lost."""
+"""Options of Protobuf files, at every place: none is lost, compared with protoc."""
 
 import base64
 from typing import Any

@@ -1,5 +1,6 @@
-"""Protobuf schemas beside protoc: the texts that are kept mean the same to it, and what is said to
-fit reads what was written.
+"""Protobuf schemas compared with protoc.
+
+Stored texts mean the same to it, and schemas that are said to be compatible read earlier data.
 """
 
 import base64

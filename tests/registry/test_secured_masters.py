@@ -1,6 +1,6 @@
 """Servers of one registry with access control: a follower names its caller to the master.
 
-They are real processes on etcd, which has the rules; the log is at a server that asks too.
+They are real processes on etcd, which has the rules; the log's server has access control too.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The worked examples of the seed's design document, in the form of our log.
 
-Its shorthand for a key is sequence-node-subject-version. Where it prints a record of a loser, here
-the append was refused: nothing of a loser is written. Its misprints are mended: the second version
-is deleted by `4-A-foo-2`, the second deleter is B, and two lines that say `foo` mean `bar`.
+Its shorthand for a key is sequence-node-subject-version. Where it prints a loser's record, our
+append is refused: a loser writes nothing. Its misprints are mended: the second version is deleted
+by `4-A-foo-2`, the second deleter is B, and two lines that say `foo` mean `bar`.
 """
 
 import asyncio
