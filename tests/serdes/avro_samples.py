@@ -190,7 +190,7 @@ TREE = {
         {"name": "n", "type": "int"},
     ],
 }
-"""A schema that contains itself, each way there is."""
+"""A schema that contains itself, in every possible way."""
 LEAF = st.builds(lambda n: {"kids": [], "next": None, "by": {}, "n": n}, INTS)
 
 

@@ -112,7 +112,7 @@ HUGE = b"\xfe" + b"\xff" * 8 + b"\x01"
 LEAST = b"\xff" * 9 + b"\x01"
 ENDLESS = b"\xff" * 1_000_000
 PATTERNS = (r"^(a+)+$", r"^(?=(a+)+$)a", r"^(a+)+\1$", r"^(?:a|aa)+(?<=b)$", r"^(a?){99}a{99}(?=b)")
-"""Those that are tried for ever where each way is tried."""
+"""Patterns that a backtracking matcher tries for ever."""
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 DEEP = {"Avro": deep_avro, "JSON": deep_json, "Protobuf": deep_proto, "a schema": deep_schema}
 CASES: dict[str, Callable[[], Any]] = {

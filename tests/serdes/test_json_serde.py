@@ -63,9 +63,9 @@ def test_what_is_encoded_is_decoded_and_reported_in_json_and_back(value: Any) ->
 
 
 def as_json(value: Any) -> Any:
-    """Return a value that is equal to another one's if the two are equal in JSON.
+    """Convert a value so that two results are equal exactly if the values are equal in JSON.
 
-    Python takes False for 0, also within lists and objects.
+    In Python, False equals 0, also within lists and objects.
     """
     if isinstance(value, dict):
         return {name: as_json(each) for name, each in value.items()}

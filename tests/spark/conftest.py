@@ -1,9 +1,10 @@
 """One Spark for all these tests, and one server; each test has a namespace of its own.
 
 Tests that depend on the place of transactions and owners also run on a server of three shards
-(`ON_SHARDS`); `test_shards.py` writes and reads with Spark there. Others do not: each of their jobs
-takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and polls,
-by which they read, run on shards in `tests/api`; streams, tables and types do not depend on shards.
+(`ON_SHARDS`); `test_shards.py` writes and reads with Spark there. Other tests do not: each of their
+jobs takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and
+polls, by which they read, run on shards in `tests/api`; streams, tables and types do not depend on
+shards.
 """
 
 import itertools
@@ -39,7 +40,7 @@ CONF = {
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The settings that start fastest."""
 MASTER = "local[2,3]"
-"""Two threads, and three attempts at a task: with local[2] none is repeated."""
+"""Two threads, and three attempts per task: local[2] would repeat none."""
 
 
 ON_SHARDS = {"test_batch_owner"}

@@ -1,4 +1,4 @@
-"""A stream loses nothing, and is given nothing twice, when the server's wall clock steps."""
+"""A stream loses nothing, and gets nothing twice, if the server's wall clock steps."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -98,7 +98,7 @@ def test_a_replay_keeps_the_order_and_is_done_once(
 def test_a_replay_can_keep_the_old_ids_and_go_to_the_topics_it_came_from(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
-    """Also to topics whose names look like numbers, as folders of Parquet."""
+    """This includes topics whose names, as folders of Parquet, look like numbers."""
     folder = str(tmp_path / "archive")
     publish(client, "007", b"one")
     publish(client, "8", b"two")

@@ -43,7 +43,7 @@ def _traced() -> Iterator[None]:
 
 
 def most_held(options: dict[str, str], rows: int) -> int:
-    """Write this number of rows in one task, read them in one; return the most memory in use."""
+    """Write this number of rows in one task, read them in one; return the highest memory use."""
     tracemalloc.reset_peak()
     watch = Watch()
 

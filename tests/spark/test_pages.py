@@ -27,7 +27,7 @@ ELSEWHERE = {
     "docs/security.md": "a server with TLS and users: test_security.py",
 }
 SERVES = ("scripts/run", "tms serve")
-"""How a block begins that starts a server. On one server only the first of them is carried out."""
+"""A block that starts a server begins with one of these. Only the first such block is run."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_a_page_goes_as_documented(
 
 
 def carry_out(block: Block, newcomer: Newcomer) -> str:
-    """Do what a block says; start a server if none runs."""
+    """Run a block; start a server if none runs."""
     if block.text.startswith(SERVES) and newcomer.is_served:
         return ""
     return newcomer.carry_out(block)

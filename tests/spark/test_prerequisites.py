@@ -19,7 +19,7 @@ from tms.spark.session import open_session
 
 REMEDY = "scripts/environment arrow"
 TRACE_LINES_MAX = 25
-"""Spark's own lines and few of ours; it was hundreds."""
+"""Spark's own lines and a few of ours; there used to be hundreds."""
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ class AvroPollDecoder:
         self._left = 0
         self._ended = False
         self.last_id = b""
-        """The id of the last message given, empty before the first."""
+        """The id of the last message returned, empty before the first."""
 
     def feed(self, data: bytes) -> MessageBlock:
         """Return the messages that `data` completes, perhaps none."""

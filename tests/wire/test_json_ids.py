@@ -1,4 +1,4 @@
-"""Ids in JSON are text in one form; numbers and other text are refused, each with its code."""
+"""Ids in JSON are text in one form; numbers and other text are refused, with separate codes."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""An archive with types: each message once, damaged ones at the topic of errors."""
+"""A typed archive: each message once, and damaged ones in the topic for errors."""
 
 import base64
 import json

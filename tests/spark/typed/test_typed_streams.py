@@ -20,7 +20,7 @@ WAIT_S = 60
 
 
 class Copying:
-    """Streams that copy `orders` to `copies`, with types, on one checkpoint."""
+    """Typed streams that copy `orders` to `copies`, on one checkpoint."""
 
     def __init__(self, spark: SparkSession, options: Options, checkpoint: str) -> None:
         self._spark = spark

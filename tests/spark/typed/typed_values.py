@@ -1,4 +1,4 @@
-"""Schemas and payloads for tests of rows with types; no Spark and no server."""
+"""Schemas and payloads for tests of typed rows; needs neither Spark nor a server."""
 
 import json
 from collections.abc import Mapping, Sequence
