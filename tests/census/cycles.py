@@ -256,7 +256,7 @@ class DiskFull:
 
 
 async def failed_write(asker: Asker, number: int) -> None:
-    """A publish that the disk refuses; the store is opened again before the next."""
+    """A publish that the disk refuses; the store is opened again before the next one."""
     path, message = await asker.create(f"f{number}"), {"messages": ["x" * 1_000]}
     pointer, transaction = await asker.start()
     write = LevelDBStore._write

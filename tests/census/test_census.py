@@ -27,9 +27,9 @@ pytestmark = pytest.mark.anyio
 
 N = scaled(150, 15)
 BYTES_MAX = 64
-"""Bytes for each cycle: an object with a dictionary has more."""
+"""Bytes allowed per cycle: an object with a dictionary has more."""
 SLACK_BYTES = 128 * 1024
-"""Bytes for what grows by leaps, the client in this process, and the last queries."""
+"""Bytes allowed for structures that grow in leaps, for the client, and for the last queries."""
 DAY_MS = 86_400_000
 SMALL = Limits(cache_bytes_max=1_000_000, topics_in_memory_max=20)
 
@@ -50,7 +50,7 @@ BOUNDED_OF = {
         "TopicId": "a topic in memory keeps one more since the names of topics were emptied"
     },
 }
-"""The same, of one cycle."""
+"""The same, for one cycle each."""
 
 
 def census(served: Site) -> tuple[Counter[str], int]:
@@ -79,7 +79,7 @@ async def rest(served: Site, clock: ManualClock) -> None:
 
 @pytest.fixture(autouse=True)
 def _log_nothing() -> Iterator[None]:
-    """Keep pytest from keeping what is logged, with its tracebacks, for a test's report."""
+    """Keep pytest from storing log records, with their tracebacks, for a test's report."""
     logging.disable()
     yield
     logging.disable(logging.NOTSET)

@@ -1,4 +1,4 @@
-"""The fixture that the tests of the structure share: the collector pauses."""
+"""The fixture that all structure tests share: it pauses the collector."""
 
 import gc
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 PRODUCT = ("tms", "tables", "cleanup", "api", "pyspark_tms")
-"""The folders of what is shipped; one that does not exist yet has no files."""
+"""The folders of shipped code; one that does not exist yet has no files."""
 ALL = (*PRODUCT, "tests", "bench", "examples", "scripts")
 
 
@@ -27,7 +27,7 @@ class Source:
 
     @property
     def place(self) -> str:
-        """The path as a person writes it, from the root of the project."""
+        """The path from the root of the project, as a person writes it."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property

@@ -12,7 +12,7 @@ SAY_NOTHING = frozenset({"util", "utils", "common", "helper", "helpers", "manage
 """Names that would fit any file."""
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|NotImplemented" r"Error")
-"""Written in parts, so that this file does not find itself."""
+"""Split in parts, so that this file does not match it."""
 
 
 TEST_MODULE = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MULTILINE)

@@ -8,7 +8,7 @@ import pytest
 from tests.structure.sources import ALL, PRODUCT, imports, nodes, sources
 
 TTL_PLACES = {"tms/core/values/topic.py", "cleanup/inspection.py"}
-"""The rule of what has expired (`TopicMetadata.first_live_ms`, `dies_ms`); or it shows a topic."""
+"""Files that implement expiry (`TopicMetadata.first_live_ms`, `dies_ms`), or show a topic."""
 
 
 def test_only_a_topic_says_what_has_expired() -> None:
@@ -243,7 +243,7 @@ CHANGES = {
     *(("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")),
     *(("tms/server/backups.py", name) for name in ("_task", "_last")),
 }
-"""Attributes that a part of a server has or lacks, by turns; they are not other parts."""
+"""Attributes that a part of a server has at some times only; they are not other parts."""
 
 
 def _late_parts(tree: ast.AST) -> set[str]:

@@ -15,7 +15,7 @@ import pytest
 from tests.structure.sources import ROOT
 
 COMMANDS = ("bash", "cat", "cut", "dirname", "find", "sha256sum")
-"""The commands that the script needs before it makes anything."""
+"""The commands that the script needs before it installs anything."""
 SCRIPT_S_MAX = 120.0
 INPUTS = ("pyproject.toml", "constraints.txt", "requirements.lock")
 """The files from which .venv is made."""
@@ -186,7 +186,7 @@ def test_every_script_is_executable_and_stops_at_errors() -> None:
 
 
 STATUS_OF = {"ruff": 0, "mypy": 0, "python": 0}
-"""How each tool of the gate ends where nothing is wrong."""
+"""The exit status of each tool of the gate if nothing is wrong."""
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tests.structure.sources import ROOT, nodes, read, sources
 
 WAITING = "tests/waiting.py"
 SLEEPS = {"tests/simulation/everything_clients.py"}
-"""The files that sleep still: the list only gets shorter."""
+"""Files that still sleep; the list may only get shorter."""
 
 
 def sleeps(tree: ast.AST, within: str = "") -> list[str]:

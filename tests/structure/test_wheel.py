@@ -16,11 +16,11 @@ pytestmark = pytest.mark.slow
 
 SERVER_PACKAGES = [name for name in ("tables", "api", "cleanup") if (ROOT / name).is_dir()]
 INSTALLED_HERE = next(path for path in sys.path if path.endswith("site-packages"))
-"""Where the packages that ours needs are."""
+"""The folder with the installed packages that ours depends on."""
 BUILD_S_MAX = 600.0
 
 TYPED = {"tms/py.typed"}
-"""Says to type checkers that the library has types."""
+"""Declares to type checkers that the library has types."""
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def found() -> dict[str, list[str]]:
-    """Return what is banned in each file, if anything is."""
+    """Return the banned words of each file that has any."""
     in_sources = {
         source.place: [
             f"{source.place}:{line}: {phrase}"
