@@ -8,7 +8,7 @@ imports a test, so a module may use them in a decorator.
 from dataclasses import dataclass
 
 GATE = 0.2
-"""The part of the rounds that the gate runs."""
+"""The fraction of the rounds that the gate runs."""
 GATE_SEED = 20_261_128
 
 

@@ -16,7 +16,7 @@ TOPIC = TopicId("default", "orders")
 OTHER = TopicId("default", "orders2")
 CREATED = 1_790_000_000_000_000
 BIG = bytes(range(256)) * (4096 * 2) + b"the rest"
-"""Two chunks and a bit."""
+"""A value of two chunks and a bit."""
 
 
 def begin(

@@ -14,7 +14,7 @@ from tests.servers.server_process import MAIN, ServerProcess, programs_of_tests
 from tests.waiting import WAIT_S_MAX
 
 ADDRESS = "127.0.0.1:11015"
-"""The server's address in the pages; here it is one with a free port."""
+"""The server's address in the pages; tests replace it by one with a free port."""
 _PROGRAM = "import sys; exec(compile(sys.argv.pop(1), 'a program', 'exec'))"
 
 

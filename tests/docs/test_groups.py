@@ -39,7 +39,7 @@ def test_five_minutes_with_two_terminals(newcomer: Newcomer) -> None:
         printed = ""
         for block in blocks(PAGE):
             if block.kind == "python":
-                break  # the section is over
+                break  # the section ends here
             if block.kind == "sh":
                 printed = newcomer.carry_out(block)
                 continue

@@ -66,7 +66,7 @@ async def expire(store: MetadataStore) -> None:
         return
     client = server._connection._client
     host, port = client._connection._socket.getpeername()[:2]
-    # A client that knows a session's number and secret can end it.
+    # A client that has a session's number and password can end the session.
     twin = KazooClient(hosts=f"{host}:{port}", client_id=client.client_id)
     await asyncio.to_thread(twin.start)
     await asyncio.to_thread(twin.stop)

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.anyio
 SHORT_S = 3.0
 """A session timeout that a test can wait for."""
 LONGER_S = 6.0
-"""One whose last sixth, in which the session counts as lost here, is longer than a busy machine's
-pauses."""
+"""A timeout whose last sixth, in which the client treats the session as lost, is longer than a busy
+machine's pauses."""
 LOST, BACK = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
 GONE, NEW_ONE = SessionEvent.SESSION_LOST, SessionEvent.SESSION_REESTABLISHED
 

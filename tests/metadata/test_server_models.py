@@ -26,7 +26,7 @@ EXAMPLES = settings(
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.generate),
 )
-"""Not shrunk: each example has a store of its own, and takes a second."""
+"""Without shrinking: each example has a store of its own, and takes a second."""
 
 
 @pytest.fixture(params=["zk", "etcd"])

@@ -1,4 +1,4 @@
-"""Files of `ops/`: each is checked by its own tool if it is installed, and cheaply by itself."""
+"""Files of `ops/`: each is checked by its own tool if that is installed, and briefly without."""
 
 import json
 import re
@@ -22,7 +22,7 @@ METRICS = frozenset(
     re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
 )
 EXPOSURE_MAX = 30
-"""Ten times what `systemd-analyze security` may say."""
+"""Ten times the exposure that `systemd-analyze security` may report."""
 
 
 def ran(*command: object, cwd: Path = ROOT) -> str:

@@ -1,4 +1,4 @@
-"""The records of the audit; serving requests never waits for it."""
+"""The records of the audit, and that serving requests never waits for the audit."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Rules and tokens are in force at each server as the metadata store has them."""
+"""Each server applies the rules and tokens that the metadata store has."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -201,7 +201,7 @@ class World:
         self.opened = opened
         self.store = watching
         self.values: dict[str, Rule | None] = {}
-        """None for what is unreadable."""
+        """The stored rules; None for an unreadable one."""
         self.known: list[dict[str, Rule]] = [{}, {}]
 
     async def step(self, what: str, number: int, given: Rule | None) -> None:

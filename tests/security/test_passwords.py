@@ -1,4 +1,4 @@
-"""The right password is accepted; guesses learn nothing, and are limited."""
+"""The right password is accepted; wrong guesses reveal nothing, and are limited."""
 
 import asyncio
 import base64
@@ -32,7 +32,7 @@ from tms.security.rules import Identity
 pytestmark = pytest.mark.anyio
 NOW_MS = 1_700_000_000_000
 QUICK = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-"""Tests need no hashes that are hard to guess by."""
+"""Fast hashes: tests do not need hashes that resist guessing."""
 HASH = QUICK.hash("right")
 FILE = f"# of tests\n\nann:{HASH}:g,h\r\n  bob:{QUICK.hash('pass:wörd')}\n"
 

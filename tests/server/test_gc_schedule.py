@@ -1,4 +1,4 @@
-"""Old garbage is collected by the clock alone, and the collector's settings are restored."""
+"""Old garbage is collected only at set times, and the collector's settings are restored."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A server's services on a store with several shards, which is on the simulated HBase."""
+"""A server's services on a store with several shards, on the simulated HBase."""
 
 from contextlib import suppress
 from typing import Any
