@@ -1,4 +1,4 @@
-"""A clock that only tests move: it stands still otherwise, so that their times are exact."""
+"""A clock that only tests move: otherwise it pauses, so that times are exact."""
 
 import itertools
 
@@ -8,7 +8,7 @@ _boots = itertools.count(1)
 
 
 class ManualClock(Clock):
-    """A clock that stands still until it is moved."""
+    """A clock that pauses until a test moves it."""
 
     def __init__(self, now_ms: int) -> None:
         """Start at `now_ms`, milliseconds since the epoch, on a machine that has just started."""
