@@ -18,7 +18,7 @@ WHOLE, PARTS = Patience(10.0), Patience(10.0, 0)
 
 
 class Wire(asyncio.Transport):
-    """A transport that discards what is written."""
+    """A transport that sends nothing, and counts the bytes written."""
 
     def __init__(self) -> None:
         super().__init__()
