@@ -1,6 +1,6 @@
 """Tests that lack a program or a right are skipped with its name, unless all have to run.
 
-CI sets SKIP_NO_TEST: there a test that did not run is one that failed.
+CI sets SKIP_NO_TEST: there, a test that did not run has failed.
 
 `scripts/test` runs the gate, `scripts/test --all` everything (tests/README.md).
 """
@@ -60,7 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     assert hasattr(option, "hypothesis_seed"), "Hypothesis takes its seed elsewhere"
     option.hypothesis_seed = str(option.seed)
     if not option.all_tests:
-        # Those of the modules that are imported, which other tests decide.
+        # Hypothesis would also draw constants of the imported modules, which depend on the other
+        # tests.
         providers._get_local_constants = Constants
     hypothesis_settings.register_profile(
         "tms",
@@ -71,8 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
         suppress_health_check=[HealthCheck.too_slow],
     )
     hypothesis_settings.load_profile("tms")
-    # For arguments that `builds` is not given: few of our integers may have any size, and a draw
-    # beyond the bounds of one is rare.
+    # For arguments that `builds` does not get: few of our integers may have any size, and a draw
+    # beyond their bounds is rare.
     strategies.register_type_strategy(int, strategies.none().map(_refuse))
     runs_tests = hasattr(config, "workerinput") or not option.numprocesses
     if runs_tests and not option.collectonly:
@@ -102,7 +103,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave slow tests out of the gate, but for those that are named one by one."""
+    """Leave slow tests out of the gate, except those named individually."""
     if config.option.all_tests:
         return
     named = tuple(each for each in config.args if "::" in each)
@@ -121,7 +122,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> Any:
-    """The event loop of asynchronous tests; folders and files may have another."""
+    """The event loop of asynchronous tests; folders and files may override it."""
     return "asyncio"
 
 
@@ -142,8 +143,8 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Make the collector pass over the tests themselves: a million objects, at each file's end."""
-    gc.disable()  # it would look through them dozens of times, and find next to nothing
+    """Exclude the tests themselves from later collections: they are a million objects."""
+    gc.disable()  # it would traverse them dozens of times, and find next to nothing
     try:
         return (yield)
     finally:
@@ -153,7 +154,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _closed() -> Iterator[None]:
-    """Make what a file's tests left open fail that file, and not whichever comes much later."""
+    """Make anything that a file's tests left open fail that file, instead of a much later one."""
     yield
     gc.collect()
     # Objects that stay (caches, modules) need not be searched again, nor those that a server in
@@ -163,14 +164,14 @@ def _closed() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def asked_for_task() -> Iterator[list[str]]:
-    """Where requests ask for their task before they have one."""
+    """Yield the places where requests asked for their task before they had one."""
     with taskless_guard() as asked:
         yield asked
 
 
 @pytest.fixture(autouse=True)
 def _asks_for_no_task_too_early(asked_for_task: list[str]) -> Iterator[None]:
-    """Make a test fail in which a request asked for its task before it had one."""
+    """Fail a test in which a request asked for its task before it had one."""
     yield
     asked, asked_for_task[:] = [*asked_for_task], []
     assert not asked, asked[0]

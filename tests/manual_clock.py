@@ -1,4 +1,4 @@
-"""A clock that tests move: it pauses in between, so that their times are exact."""
+"""A clock that only tests move: otherwise it pauses, so that times are exact."""
 
 import itertools
 
@@ -8,7 +8,7 @@ _boots = itertools.count(1)
 
 
 class ManualClock(Clock):
-    """A clock that pauses until it is moved."""
+    """A clock that pauses until a test moves it."""
 
     def __init__(self, now_ms: int) -> None:
         """Start at `now_ms`, milliseconds since the epoch, on a machine that has just started."""
@@ -21,28 +21,28 @@ class ManualClock(Clock):
         return self._now_ms
 
     def steady_ms(self) -> int:
-        """Return by how much time has passed, in milliseconds."""
+        """Return how much time has passed, in milliseconds."""
         return self._steady_ms
 
     @property
     def boot_id(self) -> str:
-        """Which start of which machine this is."""
+        """Return the id of this boot of this machine."""
         return str(self._boot)
 
     def set(self, now_ms: int) -> None:
-        """Put the clock at `now_ms`, which may be in its past; forwards, time passes."""
+        """Set the clock to `now_ms`. Steady time passes too, unless this sets the clock back."""
         self._steady_ms += max(0, now_ms - self._now_ms)
         self._now_ms = now_ms
 
     def advance(self, by_ms: int) -> None:
-        """Move the clock by `by_ms` milliseconds, backwards where negative."""
+        """Move the clock by `by_ms` milliseconds, backwards if it is negative."""
         self.set(self._now_ms + by_ms)
 
     def step(self, by_ms: int) -> None:
-        """Set the wall alone, forward or back, while no time passes."""
+        """Change the wall time alone, forward or back; no steady time passes."""
         self._now_ms += by_ms
 
     def reboot(self) -> None:
-        """Start the machine again: steady time begins again."""
+        """Restart the machine: steady time begins again at 0."""
         self._steady_ms = 0
         self._boot = next(_boots)

@@ -1,4 +1,4 @@
-"""How many rounds and examples a test tries, and the seed of whatever it draws.
+"""How many rounds and examples a test tries, and the seed of everything that it draws.
 
 `scripts/test` runs the gate: a part of the rounds, always from the same seed. `scripts/test --all`
 runs all of them, from a new seed. tests/conftest.py sets both from pytest's options before it
@@ -8,7 +8,7 @@ imports a test, so a module may use them in a decorator.
 from dataclasses import dataclass
 
 GATE = 0.2
-"""The part of the rounds that the gate runs."""
+"""The fraction of the rounds that the gate runs."""
 GATE_SEED = 20_261_128
 
 

@@ -1,8 +1,8 @@
 """Which process of pytest-xdist runs which tests.
 
 A file's tests run in one process, and so do those of a folder that shares something expensive. All
-that starts Java or a real metadata server runs in one process, one folder after the other: two of
-them side by side take longer than in turn, and each server is started once.
+tests that start Java or a real metadata server run in one process, one folder after the other: two
+such folders take longer side by side than in turn, and each server is started once.
 """
 
 from typing import Any
@@ -54,7 +54,7 @@ class InTurn(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
     def _assign_work_unit(self, node: Any) -> None:
-        """Give `node` its next unit of work, or let it end if the rest is another process's."""
+        """Give `node` its next unit of work, or let it end if the rest belongs to others."""
         in_turn = [scope for scope in IN_TURN if scope in self.workqueue]
         if in_turn and self._runs_in_turn in (None, node):
             self._runs_in_turn = node
@@ -69,11 +69,11 @@ class InTurn(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
         super()._assign_work_unit(node)
 
     def remove_node(self, node: Any) -> str | None:
-        """Return the test in which `node` crashed; the others that it did not run are run.
+        """Return the test in which `node` crashed, and assign the tests that it did not run.
 
-        That test is a failed one, and is not run again: it may have waited for ten minutes. The
-        scheduler of pytest-xdist runs it again, and then gives out what the process had finished
-        too: the process that takes its place waits for ever when it is given only such a unit.
+        The crashed test counts as failed, and is not run again: it may have waited for ten minutes.
+        The scheduler of pytest-xdist would run it again, and then assign what the process had
+        finished, too: the replacement process waits for ever if it gets only such a unit.
         """
         if node is self._runs_in_turn:
             self._runs_in_turn = None
@@ -90,6 +90,6 @@ class InTurn(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
         return crashed
 
     def _reschedule(self, node: Any) -> None:
-        """Give `node` work until it has two tests, before which it begins none, or let it end."""
+        """Give `node` two tests, because it starts none before that, or let it end."""
         while not node.shutting_down and self._pending_of(self.assigned_work[node]) < 2:
             super()._reschedule(node)

@@ -1,6 +1,6 @@
-"""An event loop on which a test lets time pass at once, with real sockets and threads.
+"""An event loop with real sockets and threads, on which a test can skip time.
 
-Limits on time keep the lengths that servers have, so a process that is paused breaks none.
+Time limits are as long as in a real server, so a paused process does not exceed them.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from tests.waiting import turns
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
-    """A loop whose time is the real one, and what was skipped."""
+    """A loop whose time is the real time plus the time skipped."""
 
     _skipped_s = 0.0
 
@@ -31,7 +31,7 @@ def skip(seconds: float) -> None:
 
 
 async def skip_until(ended: Awaitable[object], seconds: float) -> None:
-    """Let `seconds` pass again and again until something has ended; turns are in between."""
+    """Skip `seconds` again and again, with turns of the loop in between, until `ended` is done."""
     ending = asyncio.ensure_future(ended)
     for _ in range(1000):
         skip(seconds)

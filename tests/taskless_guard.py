@@ -1,4 +1,4 @@
-"""Makes a test fail in which a taskless handler asks for its task too early (`taskless`).
+"""Fails a test in which a taskless handler asks for its task too early (`taskless`).
 
 Otherwise it may seem to work: a request that arrives after another one begins within that one's
 task, and would get it, so that a timeout of the second would cancel the first. And a request whose
@@ -31,11 +31,11 @@ _RULE = (
 
 
 class AskedForTask(AssertionError):
-    """Raised where the task is asked for."""
+    """Raised at the place that asks for the task."""
 
 
 class _Now(threading.local):
-    """How many calls that have no task yet run in this thread, one within the other."""
+    """How many nested calls in this thread have no task yet."""
 
     depth = 0
 
@@ -55,7 +55,7 @@ _now = _Now()
 def _held_to_rule(
     running: Coroutine[Any, Any, None], exchange: Exchange
 ) -> Generator[Any, Any, None]:
-    """Run a request as it would run if its body came with its head."""
+    """Run a request as if its body had arrived with its head."""
     awaits, thrown = 0, None
     while True:
         try:
@@ -64,20 +64,20 @@ def _held_to_rule(
         except StopIteration:
             return
         finally:
-            thrown = None  # its frames keep this one
+            thrown = None  # its frames refer to this one
         if awaited is None:
-            awaits += 2  # behind a turn of the loop it has a task
+            awaits += 2  # after a turn of the loop it has a task
         elif not exchange.body_unread:
             awaits += 1
         try:
             yield awaited
-        except BaseException as error:  # it is the request's, whatever it is
+        except BaseException as error:  # the request gets it, whatever it is
             thrown = error
 
 
 @contextmanager
 def taskless_guard() -> Iterator[list[str]]:
-    """Raise `AskedForTask` at each wrong question, and give where they were asked."""
+    """Raise `AskedForTask` at each premature request for a task; yield the places of these."""
     asked: list[str] = []
     waits, run, current_task = TasklessCall._waits, HttpConnection._run, asyncio.current_task
 

@@ -1,4 +1,4 @@
-"""A secret in the wrong setting is not shown by any error."""
+"""No error shows a secret that was put into the wrong setting."""
 
 from pathlib import Path
 

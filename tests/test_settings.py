@@ -1,4 +1,4 @@
-"""Settings: their sources, what wins, and what is refused with its source."""
+"""Settings: their sources, which source wins, and errors that name the source."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""An event loop whose time goes by hand: it continues at once to when something is due.
+"""An event loop in virtual time: if nothing is ready, it skips to the next thing that is due.
 
-Calls that it makes of threads are made in it. What has threads of its own holds time while they
-work (`hold_time_while`), or else a timeout would be over before a thread has answered.
+Calls for its executor run in the loop itself. Code with threads of its own holds time while they
+work (`hold_time_while`); otherwise a timeout would pass before a thread answers.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _ANSWER_S_MAX = 120.0
 
 
 class _Hurried(selectors.DefaultSelector):
-    """Does not wait: the time for which it would have waited is over then."""
+    """Does not wait; adds the time that it would have waited to the virtual time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class _Hurried(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop whose time passes only while nothing can be done."""
+    """A loop whose time passes only while it has nothing to do."""
 
     def __init__(self) -> None:
         self._hurried = _Hurried()
@@ -42,11 +42,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
-        """Return the seconds since its start."""
+        """Return the seconds since the loop's start."""
         return self._hurried.now_s
 
     def hold_time_while(self, works: Callable[[], object]) -> None:
-        """Let no time pass while `works` returns what is true: threads will wake this loop."""
+        """Let no time pass while `works` returns a true value: threads will wake this loop."""
         self._hurried.holds.append(works)
 
     def run_in_executor(  # type: ignore[override]
@@ -66,14 +66,14 @@ VIRTUAL = ("asyncio", {"loop_factory": VirtualLoop})
 
 
 class VirtualClock(Clock):
-    """The clock of a machine on such a loop."""
+    """The clock of a machine that runs on such a loop."""
 
     def __init__(self, loop: VirtualLoop, start_ms: int = 1_800_000_000_000) -> None:
         self._loop = loop
         self._start_ms = start_ms
 
     def now_ms(self) -> int:
-        """Return the time, milliseconds since 1970."""
+        """Return the time in milliseconds since 1970."""
         return self._start_ms + self.steady_ms()
 
     def steady_ms(self) -> int:
@@ -82,5 +82,5 @@ class VirtualClock(Clock):
 
     @property
     def boot_id(self) -> str:
-        """Which start of which machine this is."""
+        """Return the id of this boot of this machine."""
         return "virtual"

@@ -2,7 +2,7 @@
 
 A test waits for an event, and asserts the event rather than how long it took. One ceiling bounds
 every wait. It is far above what any wait takes on a slow and busy machine, so reaching it means
-that the event does not come. Its error names what was awaited, and says that time was up.
+that the event never happens. The error names what was awaited, and says that time was up.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ async def until(condition: Callable[[], Coroutine[Any, Any, T]], what: str | Non
 @overload
 async def until(condition: Callable[[], T], what: str | None = None) -> T: ...
 async def until(condition: Callable[[], Any], what: str | None = None) -> Any:
-    """Wait until `condition`, a function or coroutine function, returns what is true; return that.
+    """Wait until `condition`, a function or coroutine function, is true; return its value.
 
     Raises AssertionError after `WAIT_S_MAX`, which passes at once on a virtual loop.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + WAIT_S_MAX
-    pauses = chain(repeat(0.0, _TURNS), repeat(_PAUSE_S))  # what is ready comes without a pause
+    pauses = chain(repeat(0.0, _TURNS), repeat(_PAUSE_S))  # the first turns do not pause
     while True:
         found = condition()
         found = await found if inspect.isawaitable(found) else found
@@ -44,7 +44,7 @@ async def until(condition: Callable[[], Any], what: str | None = None) -> Any:
 
 
 def wait_until(condition: Callable[[], T], what: str | None = None) -> T:
-    """Wait in the same way in a thread without an event loop."""
+    """Do the same in a thread without an event loop."""
     deadline = time.monotonic() + WAIT_S_MAX
     while not (found := condition()):
         assert time.monotonic() < deadline, _time_is_up(condition, what)
@@ -59,7 +59,7 @@ async def turns(count: int = 1) -> None:
 
 
 async def passes(seconds: float) -> None:
-    """Let time pass on a virtual loop, where that takes none."""
+    """Let time pass on a virtual loop, on which this takes no real time."""
     is_virtual = isinstance(asyncio.get_running_loop(), VirtualLoop)
     assert is_virtual, "a real loop would wait: let a test wait for an event, by until"
     await asyncio.sleep(seconds)
@@ -67,7 +67,7 @@ async def passes(seconds: float) -> None:
 
 @asynccontextmanager
 async def in_time(what: str | None = None) -> AsyncIterator[None]:
-    """Bound what a test awaits by `WAIT_S_MAX`. Raises AssertionError."""
+    """Limit the time of everything that a test awaits to `WAIT_S_MAX`. Raises AssertionError."""
     try:
         async with asyncio.timeout(WAIT_S_MAX):
             yield

@@ -1,4 +1,4 @@
-"""Counts work, in lines of Python that run: the same count each time, on any machine."""
+"""Counts work in lines of Python that run: the same count each time, on any machine."""
 
 import gc
 import sys
@@ -18,7 +18,7 @@ class Work:
 def counted() -> Iterator[Work]:
     """Count the lines that this thread runs in functions called within the context.
 
-    Nothing is collected in the meantime: the finalizers of what other tests left would count too.
+    The collector pauses in the meantime: finalizers of other tests' objects would count too.
     """
     work, before, collects = Work(), sys.gettrace(), gc.isenabled()
 

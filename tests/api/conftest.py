@@ -36,7 +36,7 @@ def shard_by(request: pytest.FixtureRequest) -> ShardBy | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what depends on the place of topics and transactions on three shards too."""
+    """Run tests that depend on the place of topics and transactions on three shards, too."""
     name = metafunc.module.__name__.rpartition(".")[2]
     if "shard_by" in metafunc.fixturenames and name in ON_SHARDS:
         rules = [None, ShardBy.NAMESPACE]

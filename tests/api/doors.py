@@ -1,4 +1,4 @@
-"""A door that callers pass by real tokens and rules, without a metadata store of its own."""
+"""Access control with real tokens and rules, but without a metadata store."""
 
 from collections.abc import Iterable
 
@@ -46,7 +46,7 @@ class Doors:
     async def allow(
         self, who: str, actions: Iterable[Action], namespace: str = "*", name: str = "*"
     ) -> Rule:
-        """Allow actions on topics, or on the server if they are of that kind."""
+        """Allow actions on topics, or on the server if they are actions on a server."""
         wanted = frozenset(actions)
         is_of_server = wanted <= ACTIONS_OF[Kind.SERVER]
         kind = Kind.SERVER if is_of_server else Kind.TOPIC

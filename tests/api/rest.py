@@ -104,7 +104,7 @@ class Rest:
         return answer
 
     async def messages(self, topic: str = TOPIC, **asked: Any) -> list[tuple[str, bytes]]:
-        """Return the ids and payloads that a poll gives."""
+        """Return the ids and payloads that a poll returns."""
         answer = await self.post("poll", asked, topic=topic)
         assert answer.status_code == 200, answer.text
         return [(m["id"], bytes_of(m["payload"])) for m in answer.json()]
@@ -131,7 +131,7 @@ class Rest:
         return sum(len(group.waiting) for group in groups._groups.loaded)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let others work until `condition` holds."""
+        """Let other tasks run until `condition` holds."""
         await until(condition)
 
 
@@ -147,12 +147,12 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 
 
 def settings_of(*, own: bool) -> Settings:
-    """Return the settings of a server whose write pointers are its own, or another manager's."""
+    """Return server settings in which write pointers are the server's own, or another manager's."""
     return Settings.model_construct(transactions="own" if own else "foreign")
 
 
 class Live(Rest):
-    """The same over a socket, with what it takes to stop the server."""
+    """The same over a socket, with the means to stop the server."""
 
     host = "127.0.0.1"
     port: int
@@ -166,8 +166,8 @@ class Live(Rest):
 class Wire:
     """A connection on which a test writes HTTP by hand.
 
-    `serving` closes those to its server that a test leaves open, so that a test that fails brings
-    no other one down.
+    `serving` closes the connections to its server that a test leaves open, so that a failing test
+    does not break another one.
     """
 
     left_open: ClassVar[set["Wire"]] = set()
@@ -180,7 +180,7 @@ class Wire:
 
     @classmethod
     def abort_all_to(cls, port: int | None) -> None:
-        """Close what is still open to a port."""
+        """Abort the connections to a port that are still open."""
         for wire in [each for each in cls.left_open if each._peer and each._peer[1] == port]:
             wire.writer.transport.abort()
             cls.left_open.discard(wire)
@@ -260,7 +260,7 @@ async def live(
     shard_by: ShardBy | None = None,
     callers: Callers | None = None,
 ) -> AsyncIterator[Live]:
-    """Open services, of three shards if there is a rule for them, and serve them."""
+    """Open services, on three shards if there is a rule for them, and serve them."""
     limits = limits or Limits()
     clock = ManualClock(NOW_MS)
     registry = CollectorRegistry()

@@ -1,4 +1,4 @@
-"""Each operation says what one must be allowed to do for it, and few nothing."""
+"""Each operation declares the action that it requires; few require none."""
 
 import pytest
 
@@ -13,7 +13,7 @@ __all__ = ["registries"]
 
 READING = {Action.DESCRIBE, Action.CONSUME, Action.READ, Action.OPERATE, None}
 ASKING = {"poll", "getPositions", "look_up_schema", "check_version", "check_versions"}
-"""Those that only ask, though by POST."""
+"""Operations that only read, though they use POST."""
 
 
 @pytest.fixture

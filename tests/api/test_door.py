@@ -1,4 +1,4 @@
-"""The door refuses callers without the right, and a refused request does nothing."""
+"""Access control refuses callers without the right, and a refused request does nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ NS = "/v1/namespaces/ns"
 
 
 class Door:
-    """A server that lets in whom it knows, asked itself or through a follower.
+    """A server that admits the callers it knows, directly or through a follower.
 
     Without keys in common, the follower passes on what a caller says.
     """
@@ -38,7 +38,7 @@ class Door:
         return await self.http.post(path, json=body)
 
     async def by(self, principal: str) -> None:
-        """Ask as somebody from now on."""
+        """Send later requests as this principal."""
         self.http.headers.update(bearer(await self.doors.token(principal)))
 
 
@@ -170,7 +170,7 @@ async def test_who_may_not_is_refused_before_the_body_is_read(door: Door) -> Non
     url = httpx.URL(door.http.base_url)
     for head, status in ((b"", b"401"), (b"authorization: Bearer %s\r\n" % token.encode(), b"404")):
         if door.is_forwarded and head:
-            continue  # the follower reads nothing of the rules
+            continue  # the follower does not read the rules
         reader, writer = await asyncio.open_connection(url.host, url.port)
         writer.write(
             b"POST /v1/namespaces/ns/topics/a/publish HTTP/1.1\r\nhost: localhost\r\n"

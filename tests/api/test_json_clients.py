@@ -25,7 +25,7 @@ COUNT = scaled(400)
 
 
 async def run(*command: str, given: bytes = b"") -> bytes:
-    """Return the standard output of a program, which is wanted to end well."""
+    """Return the standard output of a program, which must succeed."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is missing: scripts/test installs it")
     pipe = asyncio.subprocess.PIPE
@@ -37,7 +37,7 @@ async def run(*command: str, given: bytes = b"") -> bytes:
 
 
 async def jq(program: str, *answers: httpx.Response) -> list[bytes]:
-    """Return the lines that jq makes of answers."""
+    """Return the lines that jq prints for answers."""
     given = b"\n".join(answer.content for answer in answers)
     return (await run("jq", "-rc", program, given=given)).splitlines()
 

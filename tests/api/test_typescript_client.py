@@ -1,4 +1,4 @@
-"""The client in `clients/typescript` works against a real server: its own tests, run by Node."""
+"""The client in `clients/typescript` passes its own tests, run by Node on a real server."""
 
 import os
 import shutil

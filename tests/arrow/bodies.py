@@ -1,4 +1,4 @@
-"""Bodies of requests in Arrow, made from payloads or record batches."""
+"""Request bodies in Arrow, made from payloads or record batches."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,9 +8,9 @@ from tms.arrow.published import PAYLOAD
 
 
 def encode_batches(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """Return the body of a publish or store, of record batches that have a column of payloads.
+    """Return the body of a publish or store, made from record batches with a column of payloads.
 
-    At least one batch.
+    There must be at least one batch.
     """
     sink = pa.BufferOutputStream()
     writer = None

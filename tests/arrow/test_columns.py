@@ -1,4 +1,4 @@
-"""Messages as Arrow's columns: what goes in comes out, and nothing in a body is trusted."""
+"""Messages as Arrow's columns: a round trip preserves them, and nothing in a body is trusted."""
 
 import io
 import struct
@@ -105,7 +105,7 @@ def batch_of(column: pa.Array, name: str = "payload") -> pa.RecordBatch:
 
 
 def with_offsets(*offsets: int) -> bytes:
-    """Return a body of `a` and `bc` that has other offsets than theirs."""
+    """Return a body of `a` and `bc` with these offsets in place of the right ones."""
     body = encode_payloads([b"a", b"bc"])
     right = struct.pack("<3i", 0, 1, 3)
     assert body.count(right) == 1
@@ -113,7 +113,7 @@ def with_offsets(*offsets: int) -> bytes:
 
 
 def of_another_type(body: bytes) -> bytes:
-    """Return a body whose first message is not marked as a schema: Arrow skips it."""
+    """Return a body whose first message is not marked as a schema, so that Arrow skips it."""
     at = body.index(b"\x00\x01\x04\x00") + 1
     return body[:at] + b"\x95" + body[at + 1 :]
 

@@ -1,6 +1,7 @@
-"""Cycles of things that REST can create and end: each cycle does both, and leaves nothing behind.
+"""Cycles of things that REST can create and end.
 
-A cycle gets a number of its own, from which it makes the names that it uses.
+Each cycle creates a thing, ends it, and leaves nothing behind. A cycle gets a number of its own,
+from which it makes the names that it uses.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ class Asker:
         self.clock = clock
 
     async def ask(self, method: str, path: str, body: object = None, status: int = 200) -> Any:
-        """Return the JSON of an answer that has a status; None if it is empty."""
+        """Return the JSON of an answer, which must have this status; None if it is empty."""
         content = b"" if body is None else json.dumps(body).encode()
         headers = {} if body is None else JSON
         answer = await self.http.request(method, path, content=content, headers=headers)
@@ -228,7 +229,7 @@ async def expired(asker: Asker, number: int) -> None:
 
 
 async def evicted(asker: Asker, number: int) -> None:
-    """One of more topics than stay in memory; they are kept."""
+    """One of more topics than the memory keeps; the topics stay on disk."""
     path = f"{NS}/topics/many{number % 25}"
     if number < 25:
         await asker.create(f"many{number}")
@@ -255,7 +256,7 @@ class DiskFull:
 
 
 async def failed_write(asker: Asker, number: int) -> None:
-    """A publish that the disk refuses; the store is opened again before the next."""
+    """A publish that the disk refuses; the store is opened again before the next one."""
     path, message = await asker.create(f"f{number}"), {"messages": ["x" * 1_000]}
     pointer, transaction = await asker.start()
     write = LevelDBStore._write
@@ -278,7 +279,7 @@ async def failed_write(asker: Asker, number: int) -> None:
 
 
 async def compacted(asker: Asker, number: int) -> None:
-    """Keys of their own in a topic that is cleaned by key, and are taken from it."""
+    """Publish keys of its own to a compacted topic, and remove them again."""
     path = f"{NS}/topics/compact"
     if number == 0:
         await asker.create("compact", cleanup="compact", tombstone_s="1")

@@ -1,4 +1,4 @@
-"""Ended things are forgotten: as many cycles again leave hardly anything more in memory.
+"""Ended things are forgotten: doubling the number of cycles leaves hardly anything more in memory.
 
 Objects that the collector knows are counted by their type, and the bytes of all memory are traced.
 A cycle must leave none of either; caches that are filled up to a bound are in `BOUNDED`.
@@ -27,9 +27,9 @@ pytestmark = pytest.mark.anyio
 
 N = scaled(150, 15)
 BYTES_MAX = 64
-"""Bytes for each cycle: an object with a dictionary has more."""
+"""Bytes allowed per cycle: an object with a dictionary has more."""
 SLACK_BYTES = 128 * 1024
-"""Bytes for what grows by leaps, the client in this process, and the last queries."""
+"""Bytes allowed for structures that grow in leaps, for the client, and for the last queries."""
 DAY_MS = 86_400_000
 SMALL = Limits(cache_bytes_max=1_000_000, topics_in_memory_max=20)
 
@@ -50,7 +50,7 @@ BOUNDED_OF = {
         "TopicId": "a topic in memory keeps one more since the names of topics were emptied"
     },
 }
-"""The same, of one cycle."""
+"""The same, for one cycle each."""
 
 
 def census(served: Site) -> tuple[Counter[str], int]:
@@ -69,7 +69,7 @@ def census(served: Site) -> tuple[Counter[str], int]:
 
 
 async def rest(served: Site, clock: ManualClock) -> None:
-    """Let the time pass after which all that ended may go, and clean up."""
+    """Let the time pass after which everything that ended may be forgotten, and clean up."""
     cleanup = served.services.in_shard(0).cleanup
     for by_ms in (61_000, 2 * DAY_MS, 61_000):
         clock.advance(by_ms)
@@ -79,7 +79,7 @@ async def rest(served: Site, clock: ManualClock) -> None:
 
 @pytest.fixture(autouse=True)
 def _log_nothing() -> Iterator[None]:
-    """Keep pytest from keeping what is logged, with its tracebacks, for a test's report."""
+    """Keep pytest from storing log records, with their tracebacks, for a test's report."""
     logging.disable()
     yield
     logging.disable(logging.NOTSET)
@@ -95,7 +95,7 @@ async def left_by(name: str, folder: Path) -> tuple[Counter[str], int]:
         asker = Asker(served.browser.http, clock)
         await asker.create("kept")
         await asker.ask("PUT", f"{NS}/topics/kept/subscriptions/workers", {"kind": "shared"})
-        census(served)  # the first one makes objects of its own
+        census(served)  # the first one creates lasting objects
         found = []
         for first in (0, N):
             for number in range(first, first + N):

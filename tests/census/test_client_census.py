@@ -1,4 +1,4 @@
-"""Things that a program creates with the client and ends are forgotten in the program's process."""
+"""A program's process forgets what the program creates with the client and ends."""
 
 import asyncio
 import gc
@@ -154,7 +154,7 @@ def test_twice_as_much_leaves_no_more_objects(name: str) -> None:
         for number in range(10 + N, 10 + 2 * N):
             CYCLES[name](client, number)
 
-        # Tasks that a cycle left to the client's loop end there soon.
+        # Tasks that a cycle left to the client's loop end soon.
         wait_until(lambda: not more_than(before), "objects are as many as before")
 
 

@@ -43,7 +43,7 @@ def shown(kind: str) -> list[str]:
 
 
 async def more_after_twice_as_much(cycle: Callable[[], Awaitable[None]]) -> dict[str, int]:
-    """Return of which types more objects are there after `N` more cycles."""
+    """Return the types of which `N` more cycles leave more objects."""
     found = []
     for _ in range(2):
         for _ in range(N):

@@ -9,7 +9,7 @@ from tms.cli.main import app
 
 
 def commands(group: Any, *path: str) -> Iterator[tuple[str, ...]]:
-    """Give every command and group of commands below `group`, itself first."""
+    """Yield every command and command group below `group`, itself first."""
     yield path
     for name in getattr(group, "list_commands", lambda _: ())(None):
         yield from commands(group.get_command(None, name), *path, name)

@@ -12,7 +12,7 @@ from tms.cli.main import app
 
 _numbers = itertools.count()
 
-# Making the commands takes 50 ms, nearly all of the time of most of them.
+# Building the commands takes 50 ms, which is nearly all of the time of most of them.
 testing._get_command = functools.cache(testing._get_command)  # type: ignore[attr-defined]
 
 Outcome = tuple[int, str, str]

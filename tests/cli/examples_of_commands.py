@@ -1,4 +1,4 @@
-"""An example of each command that asks a server or a store, and its arguments."""
+"""An example of each command that contacts a server or opens a store, with its arguments."""
 
 ID = "0" * 40
 SCHEDULED_ID = "0" * 32
@@ -25,7 +25,7 @@ READING: list[tuple[str, ...]] = [
     ("schema", "diff", "t-value", "1", "1"),
     ("registry", "status"),
 ]
-"""With the store as --url."""
+"""Commands that take the store as --url."""
 READING_GROUPS: list[tuple[str, ...]] = [
     ("group", "list", "t"),
     ("group", "show", "t", "g"),
@@ -35,7 +35,7 @@ READING_GROUPS: list[tuple[str, ...]] = [
     ("group", "dead", "show", "t", "g", ID),
     ("topic", "scheduled", "list", "t"),
 ]
-"""As these, but the store is of the present format if it has groups."""
+"""The same, for a store of the current format, which groups need."""
 LOOKING: list[tuple[str, ...]] = [
     ("debug", "tables"),
     ("debug", "rows"),
@@ -46,12 +46,12 @@ LOOKING: list[tuple[str, ...]] = [
     ("metadata", "ls"),
     ("metadata", "get", "/kept"),
 ]
-"""With the store as --store."""
+"""Commands that take the store as --store."""
 OF_DEAD_LETTERS = [each for each in READING_GROUPS if "dead" in each]
-"""The group has none, so they print nothing, or that."""
+"""Commands on a group without dead letters: they print nothing, or that there are none."""
 NOTHING_TO_SAY = [("tx", "list", "--invalid"), ("tx", "owners", "list")]
 WATCHING = ("metadata", "watch")
-"""As these, but without an end."""
+"""A command like those in `LOOKING`, except that it never ends."""
 WRITING: list[tuple[str, ...]] = [
     ("poll", "t", "--subscription", "s"),
     ("publish", "t", "x"),
@@ -90,9 +90,9 @@ WRITING: list[tuple[str, ...]] = [
     ("schema", "compatibility", "--set", "NONE"),
     ("schema", "delete", "t-value"),
 ]
-"""With the store as --url; there has to be one."""
+"""Commands that take the store as --url, and require that it exists."""
 WRITING_BESIDE: list[tuple[str, ...]] = [("metadata", "rm", "/kept")]
-"""With the store as --store; there has to be one."""
+"""Commands that take the store as --store, and require that it exists."""
 OF_STORES = (*READING, *READING_GROUPS, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE)
 SERVERS: list[tuple[str, ...]] = [
     ("cleanup", "show"),
@@ -117,4 +117,4 @@ SERVERS: list[tuple[str, ...]] = [
     ("status",),
     ("ui",),
 ]
-"""A server alone is asked: a folder as --url is wrong usage."""
+"""Commands that accept only a server: a folder as --url is wrong usage."""

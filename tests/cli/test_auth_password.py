@@ -1,4 +1,4 @@
-"""`tms auth password`: what it prints lets the name in, and shows no password."""
+"""`tms auth password`: its output lets the name in, and shows no password."""
 
 import argon2
 import pytest

@@ -1,6 +1,6 @@
 """A server as `tms auth init` sets it up, its rules by commands, and each way to say who one is.
 
-One process serves all of this. What is secret is looked for in all that it shows.
+One process serves all of this. Everything that it shows is searched for secrets.
 """
 
 import json
@@ -25,7 +25,7 @@ PASSWORD = "correct-horse-battery"
 
 
 def more(folder: Path) -> list[str]:
-    """Return the rules that the server gets in addition to those of `init`."""
+    """Return the flags that the server gets in addition to the settings of `init`."""
     return [
         *("--auth-passwords", str(folder / "passwords"), "--auth-jwks", str(folder / "keys.json")),
         *("--auth-issuer", "issuer", "--auth-audience", "tms"),
@@ -57,7 +57,7 @@ class Set:
         return out.strip()
 
     def token(self, principal: str, *more: str) -> str:
-        """Make a token, and return the name of its file."""
+        """Create a token, and return the name of its file."""
         made = self.told("auth", "token", principal, *more)
         self.secrets.append(made.split("_", 2)[2])
         (self.folder / f"{principal}.token").write_text(made)
@@ -78,7 +78,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Set]:
     (folder / "keys.json").write_bytes(ALL)
     data = f"leveldb:{folder.parent / 'data'}"
     flags = ("--config", str(folder / "tms.toml"), *more(folder))
-    with ServerProcess(data, *flags, forked=False) as server:  # its command line is looked at
+    with ServerProcess(data, *flags, forked=False) as server:  # a test reads its command line
         yield Set(folder, server, [(folder / "token").read_text().strip().split("_", 2)[2]])
 
 
@@ -214,7 +214,7 @@ def test_what_was_refused_and_done_is_reported(served: Set, topic: str) -> None:
 
 
 def test_no_secret_is_shown_anywhere(served: Set) -> None:
-    """Last: after all that the others did."""
+    """This test comes last, after everything that the others did."""
     own = ("--config", str(served.folder / "tms.toml"))
     shown = [
         served.server.log,

@@ -1,4 +1,4 @@
-"""Input and arguments that cannot be taken: what was published before, where it is, and why."""
+"""Input and arguments that are refused: the error says how much was published, where, and why."""
 
 import os
 from pathlib import Path

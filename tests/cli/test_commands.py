@@ -260,7 +260,7 @@ def test_what_is_there_may_be_asked_for_again(run: Run) -> None:
 
 
 def in_a_terminal(answer: bytes, *arguments: str, **variables: str) -> tuple[int, str]:
-    """Run a command in a terminal in which somebody types an answer; return code and output."""
+    """Run a command in a terminal in which somebody types an answer; return its code and output."""
     person, terminal = os.openpty()
     with subprocess.Popen(
         [*COMMAND, *arguments],

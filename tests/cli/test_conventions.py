@@ -1,4 +1,4 @@
-"""Conventions of any command line: `--version`, `-h`, `python -m`."""
+"""Conventions of every command line: `--version`, `-h`, `python -m`."""
 
 import subprocess
 import sys

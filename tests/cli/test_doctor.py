@@ -1,4 +1,4 @@
-"""`tms doctor`: what it finds wrong with a machine, files and settings."""
+"""`tms doctor`: the problems that it finds in a machine, in files and in settings."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""A signal that ends a command ends it wherever it interrupts the command."""
+"""A signal ends a command wherever it interrupts the command."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ from tms.cli.endless import ending_in_order
 
 
 def while_asyncio_wakes_its_loop(number: signal.Signals) -> None:
-    """Raise a signal where `call_soon_threadsafe` writes to the loop, and ignores `OSError`."""
+    """Raise a signal in `call_soon_threadsafe` as it writes to the loop and ignores `OSError`."""
 
     class Waking:
         def send(self, _: bytes) -> None:

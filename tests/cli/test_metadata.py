@@ -1,4 +1,4 @@
-"""`tms metadata`, on a store on this machine's disk, and what it shows of a server's namespaces."""
+"""`tms metadata` on a store on this machine's disk, and what it shows of a server's namespaces."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Nothing that comes from elsewhere reaches a terminal as it is, by any command or as JSON."""
+"""No command, not even with JSON output, sends foreign text to a terminal without escaping it."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tms.core.text.printable import printable
 
 HARM = "\x1b[31m\x1b]0;x\x07\x9b2J\u202e\u2066\r\x08\x7f\u3164\u2800\u00ad\U000e0100\u200b"
 UNSEEN = re.compile("[^\n\t -~]")
-"""All that is not ASCII would be part of `HARM`: nothing else here has such letters."""
+"""Non-ASCII letters can only come from `HARM`: nothing else here has any."""
 CODES = ("topic_not_found", "no_such_code")
 EVERY = [*READING, *READING_GROUPS, *WRITING, *SERVERS]
 
@@ -28,7 +28,7 @@ def check(outcome: Outcome) -> None:
 
 
 def refusals() -> Iterator[bytes]:
-    """Give what a server may say, most of it of an error that it has."""
+    """Yield the errors that a server may return, most of them for an error that it documents."""
     for code in CODES:
         detail = {"topic": f"a:{HARM}", "reason": HARM, HARM: HARM, "subscription": HARM}
         error = {"code": code, "message": HARM, "detail": detail}
@@ -61,7 +61,7 @@ def test_what_a_server_refuses(command: tuple[str, ...], words: dict[str, str]) 
 
 
 def test_what_is_in_a_store(run: Run, server: ServerProcess, words: dict[str, str]) -> None:
-    """Names, owners, reasons and payloads, each wherever it may be."""
+    """Hostile names, owners, reasons and payloads, each in every place where it may occur."""
     namespace = "printable"
     base = f"{server.url}/v1/namespaces/{namespace}/topics/t"
     with httpx.Client(trust_env=False) as http, tms.connect(server.url, namespace=namespace) as own:

@@ -1,4 +1,4 @@
-"""Commands whose input and output are closed, full, or of another encoding.
+"""Commands whose input and output are closed, full, or in another encoding.
 
 Each ends in one line that says so, and no message is lost by it.
 """
@@ -37,7 +37,7 @@ Ended = tuple[int, bytes, str]
 
 
 def shell(*commands: str, **variables: str) -> list[Ended]:
-    """Run commands at once, in which `tms` is ours, each in a shell of its own."""
+    """Run shell commands in which `tms` is ours, all at once, each in a shell of its own."""
     with ExitStack() as processes:
         started = [
             processes.enter_context(
@@ -61,7 +61,7 @@ def shell(*commands: str, **variables: str) -> list[Ended]:
 
 @pytest.fixture(scope="module")
 def topic(server: ServerProcess) -> Iterator[tms.Topic]:
-    """A topic with a message that not every encoding has, and a subscription at its start."""
+    """A topic with a message that some encodings lack, and a subscription at its start."""
     with tms.connect(server.url, "streams") as client:
         topic = client.topic("orders")
         topic.create()
@@ -117,7 +117,7 @@ def test_what_output_cannot_encode_is_escaped(server: ServerProcess, topic: tms.
 
 
 class Unwritable(io.RawIOBase):
-    """Standard output that takes nothing."""
+    """Standard output that refuses every write."""
 
     def writable(self) -> bool:
         return True

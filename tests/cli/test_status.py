@@ -58,7 +58,7 @@ def test_a_server_is_well(run: Run) -> None:
     assert (code, err) == (0, "")
     assert "billing" in out
     facts: dict[str, Any] = {"messages_in_s": None}
-    while facts["messages_in_s"] is None:  # in its first second a server has no rates
+    while facts["messages_in_s"] is None:  # a server has no rates in its first second
         facts = json.loads(run("status", "--json")[1])
     assert "billing" in [each["name"] for each in facts["readers"]]
     assert set(facts) == set(STATUS)

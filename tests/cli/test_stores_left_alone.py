@@ -1,6 +1,6 @@
-"""No command makes a store that is not asked to, and none that reads changes one.
+"""No command creates a store unless asked to, and no command that reads a store changes it.
 
-A table of all commands, so that a new one has to be put into it.
+A table lists all commands, so a new command has to be added to it.
 """
 
 import shutil
@@ -59,11 +59,11 @@ def test_the_table_has_all_commands() -> None:
 
 
 class Filled(NamedTuple):
-    """A store of an earlier format, with what an opening could change, and files to be given."""
+    """A store of an earlier format that an opening could change, and files for commands to read."""
 
     folder: Path
     words: dict[str, str]
-    """Placeholders in the table, for values that are known only later."""
+    """Values for placeholders in the table, which are known only at run time."""
 
     @property
     def url(self) -> str:
@@ -134,7 +134,7 @@ def test_what_reads_changes_nothing(filled: Filled, command: tuple[str, ...]) ->
 
 
 def test_what_reads_a_group_changes_nothing(filled: Filled, tmp_path: Path) -> None:
-    """Not even that a take has leased a message."""
+    """It does not even record that a take has leased a message."""
     grouped = filled._replace(folder=shutil.copytree(filled.folder, tmp_path / "data"))
     assert run_command("group", "create", "t", "g", "--url", grouped.url)[0] == 0
     before = grouped.content()
@@ -150,7 +150,7 @@ def test_what_reads_a_group_changes_nothing(filled: Filled, tmp_path: Path) -> N
 
 
 def test_a_store_without_transactions_is_read_as_it_is(filled: Filled, tmp_path: Path) -> None:
-    """Its first opening for writing puts the first snapshot."""
+    """The first opening for writing would store the first snapshot."""
     older = filled._replace(folder=shutil.copytree(filled.folder, tmp_path / "data"))
     with plyvel.DB(str(older.folder / "leveldb")) as handle:
         for key in list(handle.iterator(prefix=PREFIXES[2][TRANSACTION], include_value=False)):

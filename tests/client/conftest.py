@@ -41,7 +41,7 @@ ON_SHARDS = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what depends on the place of topics and transactions on three shards too."""
+    """Run tests that depend on the place of topics and transactions on three shards, too."""
     is_given = any(
         mark.args[0] == "store_kind" for mark in metafunc.definition.iter_markers("parametrize")
     )
@@ -99,7 +99,7 @@ def topic(client: tms.Client) -> tms.Topic:
 
 @pytest.fixture
 def free_port() -> Iterator[int]:
-    """A port at which nobody listens, and that nobody else is given."""
+    """Return a port at which nobody listens, and that no other caller gets."""
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", 0))

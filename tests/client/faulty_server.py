@@ -20,7 +20,7 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 def answer(
     status: int, body: bytes = b"", *, announced: int | None = None, retry_after: str = ""
 ) -> bytes:
-    """Return an HTTP answer; `announced` is the length it claims where it is to be cut."""
+    """Return an HTTP answer; `announced` is the length it claims if it is to be cut."""
     lines = [
         f"HTTP/1.1 {status} Said",
         f"Content-Length: {len(body) if announced is None else announced}",
@@ -55,7 +55,7 @@ class FaultyServer:
         self._answers = list(answers)
         self._is_tms = is_tms
         self._connections: list[socket.socket] = []
-        """Those that are read from or held."""
+        """Connections that are being read from, or held open."""
         self._is_over = False
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
@@ -65,12 +65,12 @@ class FaultyServer:
         self._thread.start()
 
     def _serve(self) -> None:
-        with self._listener, suppress(OSError):  # __exit__ has shut it down
+        with self._listener, suppress(OSError):  # __exit__ has shut the listener down
             for said in self._answers:
                 self._answer_next(said)
 
     def _answer_next(self, said: bytes | None) -> None:
-        """Give an answer to the next client that asks for something, however others leave."""
+        """Answer the next client that sends a request; ignore clients that leave without one."""
         while True:
             connection, _ = self._listener.accept()
             self._connections.append(connection)
@@ -128,6 +128,6 @@ class FaultyServer:
 
 
 def _shut_down(each: socket.socket) -> None:
-    """End what waits for it, in whatever thread."""
+    """Wake any thread that waits for the socket, and make it stop."""
     with suppress(OSError):  # it is closed already
         each.shutdown(socket.SHUT_RDWR)

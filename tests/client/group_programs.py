@@ -15,19 +15,19 @@ URL, NAMESPACE = sys.argv[2:]
 
 
 def say(line: str) -> None:
-    """Write a line at once: print() writes its end apart, and other threads come between."""
+    """Write a whole line at once: print() writes the newline separately, and threads interleave."""
     os.write(1, f"{line}\n".encode())
 
 
 def forget_to_close() -> None:
-    """Take one of ten that were taken ahead, settle it, and end."""
+    """Take ten messages ahead, settle one of them, and end without closing."""
     group = tms.connect(URL, NAMESPACE).topic("orders").group("billing")
     for message in islice(group.take(), 1):
         message.ack()
 
 
 def fork() -> None:
-    """Take in the parent and in the child: each acknowledges its own."""
+    """Take in the parent and in the child; each acknowledges its own messages."""
     client = tms.connect(URL, NAMESPACE)
     group = client.topic("orders").group("billing")
     loop = group.take(prefetch=1)
@@ -48,7 +48,7 @@ def fork() -> None:
 
 
 def work() -> None:
-    """Work until SIGTERM; each message takes until standard input ends."""
+    """Work until SIGTERM; the work on each message lasts until standard input ends."""
     client = tms.connect(URL, NAMESPACE)
     group = client.topic("orders").group("billing")
     bills = client.topic("bills")
@@ -64,7 +64,7 @@ def work() -> None:
 
 
 def work_in_asyncio() -> None:
-    """Work until SIGTERM, for asyncio."""
+    """Do the same in asyncio: work until SIGTERM."""
 
     async def main() -> None:
         async with await tms.aio.connect(URL, NAMESPACE) as client:

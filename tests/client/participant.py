@@ -6,7 +6,7 @@ from tms.core.values.transaction import Transaction
 
 
 class Noting:
-    """Keeps a list of calls, which several may share, as `NAME.VERB`."""
+    """Appends `NAME.VERB` to a list of calls, which several participants may share."""
 
     def __init__(
         self,

@@ -46,16 +46,16 @@ def fail() -> None:
 
 
 def threads() -> None:
-    """The main thread ends long before the others have published."""
+    """The main thread ends long before other threads have published."""
     created()
     pool = ThreadPoolExecutor(2)
 
     def work(client: tms.Client) -> None:
         threading.main_thread().join()
-        for payload in (b"two", b"x" * 5000):  # of which one is compressed, in another thread
+        for payload in (b"two", b"x" * 5000):  # one is compressed, in another thread
             publish(client, payload)
         assert len(payloads(client)) == 4
-        os.write(1, b"done\n")  # print() writes the end of the line apart
+        os.write(1, b"done\n")  # print() writes the newline separately
 
     for client in CLIENTS:
         followed = client.topic(TOPIC).follow()
@@ -135,7 +135,7 @@ def asynchronous() -> None:
 
 
 def in_child(function: Callable[[], None]) -> None:
-    """Fork, have the child end as scripts do, and continue when it has."""
+    """Fork; let the child end as scripts do, and continue when it has ended."""
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
@@ -145,7 +145,7 @@ def in_child(function: Callable[[], None]) -> None:
 
 
 def fork() -> None:
-    """Every client is in use, by threads too, and locks of it are held, when it is forked."""
+    """Fork while every client is in use, by threads too, and while their locks are held."""
     created()
     half_read = []
     for client in CLIENTS:
@@ -177,7 +177,7 @@ def fork() -> None:
 
 
 def fork_in_transaction() -> None:
-    """A child that ends, and one that continues, within the parent's transaction."""
+    """Fork a child that ends, and one that continues, within the parent's transaction."""
 
     def end_it() -> None:
         try:
@@ -195,7 +195,7 @@ def fork_in_transaction() -> None:
 
 
 def fork_and_end() -> None:
-    """The parent ends at once, the child when its standard input does."""
+    """Fork; the parent ends at once, the child when its standard input does."""
     created()
     sys.stdout.flush()
     if os.fork() == 0:

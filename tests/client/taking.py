@@ -39,6 +39,6 @@ def running(worker: tms.GroupWorker) -> Iterator[None]:
 
 
 def wait_for_next_millisecond(topic: tms.Topic) -> None:
-    """Wait until what is published next has a later time than all messages that are there."""
+    """Wait until a message published next has a later time than all existing messages."""
     *_, last = topic.poll()
     wait_until(lambda: time.time() * 1000 >= last.publish_timestamp + 1)

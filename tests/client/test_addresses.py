@@ -1,4 +1,4 @@
-"""Several servers behind one URL: who is asked, and who is asked next."""
+"""Several servers behind one URL: which one is asked first, and which one next."""
 
 import re
 
@@ -85,7 +85,7 @@ def test_the_next_is_asked_if_nothing_was_done() -> None:
     assert addresses.in_order() == ["b", "c", "a"]
     assert not addresses.failed("b", OutcomeUnknown())
     assert addresses.in_order() == ["c", "a", "b"]
-    assert addresses.failed("a", ServerUnreachable())  # it was not the first any more
+    assert addresses.failed("a", ServerUnreachable())  # it was no longer the first
     assert addresses.in_order() == ["c", "a", "b"]
 
 

@@ -118,7 +118,7 @@ async def test_a_follow_of_a_closed_client_ends(url: str, namespace: str) -> Non
 async def test_calls_do_not_wait_behind_follows(
     server: ServerProcess, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many follows wait for messages, or for their consumers."""
+    """This holds however many follows wait for messages, or for their consumers."""
     monkeypatch.setattr(http, "CALLS_MAX", 2)
     given = [anyio.Event() for _ in range(5)]
 

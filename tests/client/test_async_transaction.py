@@ -88,7 +88,7 @@ async def test_a_cancelled_body_rolls_back(client: tms.aio.AsyncClient) -> None:
 
 
 class Persisting(Noting):
-    """Reports when it is persisting, which does not end."""
+    """Signals that it has begun to persist, and never finishes."""
 
     def __init__(self) -> None:
         super().__init__("slow")
@@ -119,7 +119,7 @@ async def test_cancelled_before_the_commit_it_is_rolled_back(client: tms.aio.Asy
 async def test_a_publish_that_was_cancelled_is_in_doubt(
     client: tms.aio.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether its message is there nobody knows, so that the transaction must not commit."""
+    """Nobody knows whether its message was stored, so the transaction must not commit."""
     topic = client.topic("orders")
     messaging = type(topic._messaging)
     publish = messaging.publish
@@ -205,7 +205,7 @@ async def test_cancelled_after_the_commit_it_stays(client: tms.aio.AsyncClient) 
 async def test_cancelled_transactions_show_no_traceback(
     client: tms.aio.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Wherever they are cancelled: before, amid and behind a publish, and while they roll back."""
+    """This holds wherever they are cancelled: before, during or after a publish, or in rollback."""
 
     async def publish() -> None:
         async with client.transaction() as tx:

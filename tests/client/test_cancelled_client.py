@@ -1,4 +1,4 @@
-"""A client on a store in this process leaves it closed, wherever it is cancelled, or fails."""
+"""A client on a store in this process leaves it closed, wherever it is cancelled or fails."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A commit that got no answer: asked about, repeated, and never guessed."""
+"""A commit that got no answer: its status is queried, it is repeated, and nothing is guessed."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ class Answers:
 
 
 async def finished(*answers: TransactionStatus | BaseException | None, for_s: float = 5.0) -> str:
-    """Return what was asked, raise what the commit raised with that as a note."""
+    """Return the requests made, or raise the commit's error with the requests as a note."""
     asked = Answers(*answers)
     try:
         await Commit(asked, 7, NOTHING).finish(for_s)  # type: ignore[arg-type]

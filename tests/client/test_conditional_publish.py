@@ -1,4 +1,4 @@
-"""`if_last`: a publish that is done only if the publisher has seen all there is."""
+"""`if_last`: a publish succeeds only if the publisher has seen all existing messages."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

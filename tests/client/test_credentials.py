@@ -26,7 +26,7 @@ OTHER = "tms_bbbbbbbbbbbb_another"
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home folder, and an environment that says nothing."""
+    """Set up an empty home folder, and an environment without credentials."""
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("TOKEN", "TOKEN_FILE", "CA", "CERTIFICATE", "ALLOW_PLAINTEXT"):
         monkeypatch.delenv(f"TMS_{name}", raising=False)

@@ -1,4 +1,4 @@
-"""A caller's own time for its calls: what it means when it is over, and that it is its own."""
+"""A caller's own deadline for its calls: what happens when it passes, and whose calls it bounds."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ from tms.core.runtime.deadlines import deadline, seconds_left, without_deadline
 SOON_S = 1.0
 """Long enough to send a request on a busy machine."""
 LONG_S = 3600.0
-"""A call that takes as long hangs the test."""
+"""A call that really takes this long hangs the test."""
 
 Call = Callable[[tms.Client], object]
 
@@ -41,7 +41,7 @@ WITHIN: dict[str, Call] = {
 
 @pytest.fixture
 def silent() -> Iterator[FaultyServer]:
-    """A server that answers that it is well, and nothing else."""
+    """A server that answers health checks, and nothing else."""
     with FaultyServer(*[None] * 9) as server:
         yield server
 
@@ -86,7 +86,7 @@ def test_nothing_is_sent_after_the_deadline(
 
 @pytest.mark.parametrize("call", CHANGES.values(), ids=CHANGES)
 def test_what_the_server_refuses_is_repeated_no_longer_than_that(call: Call) -> None:
-    """It says when to come again, and that is too late: what it said is raised at once."""
+    """The server asks for a retry after the deadline, so its refusal is raised at once."""
     with (
         FaultyServer(refusal(503, "queue_full", "60")) as server,
         tms.connect(server.url, retry_for_s=LONG_S) as client,
@@ -117,7 +117,7 @@ def test_a_server_that_is_away_was_sent_nothing(call: Call, free_port: int) -> N
 
 
 def test_a_part_of_an_answer_is_not_an_answer() -> None:
-    """The server holds the rest back, which could last as long as an answer may."""
+    """The server sends a part and holds the rest back, which may last as long as an answer may."""
 
     class Holding(FaultyServer):
         def _end(self, connection: socket.socket, said: bytes) -> None:
@@ -147,7 +147,7 @@ def test_the_earlier_end_counts() -> None:
 
 
 def test_it_is_the_threads_own(server: ServerProcess, namespace: str) -> None:
-    """The client's event loop serves all threads."""
+    """The client's event loop serves all threads, but the deadline is one thread's."""
     with tms.connect(server.url, namespace) as client, ExitStack() as stack:
         client.topic("t").create()
         stack.enter_context(tms.deadline(0))
@@ -176,7 +176,7 @@ async def test_it_is_the_tasks_own(server: ServerProcess, namespace: str) -> Non
 
 @pytest.mark.anyio
 async def test_acks_of_others_do_not_share_it(server: ServerProcess, namespace: str) -> None:
-    """They share one request, which the first caller starts."""
+    """The acks share one request, which the first caller starts."""
     async with tms.aio.connect(server.url, namespace) as client:
         topic = client.topic("t")
         await topic.create()
@@ -195,7 +195,7 @@ async def test_acks_of_others_do_not_share_it(server: ServerProcess, namespace: 
 
 @pytest.mark.anyio
 async def test_what_begins_within_continues_after_it(server: ServerProcess, namespace: str) -> None:
-    """A member's takes and extensions are not the first caller's alone."""
+    """A member's takes and extensions serve more than the first caller."""
     async with tms.aio.connect(server.url, namespace) as client:
         topic = client.topic("t")
         await topic.create()
@@ -213,7 +213,7 @@ async def test_what_begins_within_continues_after_it(server: ServerProcess, name
 def test_a_transaction_whose_time_is_over_is_rolled_back(
     server: ServerProcess, namespace: str
 ) -> None:
-    """Else it would hold up readers of what is committed until it times out."""
+    """Otherwise the transaction would hold up readers of committed messages until it times out."""
     stack = ExitStack()
     with tms.connect(server.url, namespace) as client:
         topic = client.topic("t")

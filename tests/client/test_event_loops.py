@@ -42,7 +42,7 @@ def test_another_loop_is_explained(url: str, namespace: str, *, used_before: boo
 
 
 def test_threads_may_run_loops_of_their_own(tmp_path: Path) -> None:
-    """A client for threads is used within a coroutine, and properties of it within another."""
+    """A client for threads works within a coroutine of one loop, and then of another loop."""
     with tms.connect(f"leveldb:{tmp_path / 'data'}") as client:
 
         async def use() -> None:

@@ -1,4 +1,4 @@
-"""One rule for a message in every form that it is published in: what is taken, what refused."""
+"""One rule for a message in every form of publishing: all forms accept and refuse the same."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -92,7 +92,7 @@ def rows_of(*given: Given) -> pa.RecordBatch:
 
 
 class Place(NamedTuple):
-    """Where to publish, and with what."""
+    """Where to publish, and by which client."""
 
     client: tms.Client
     url: str
@@ -174,7 +174,7 @@ FORMS: dict[str, tuple[Form, dict[str, str]]] = {
     "the command": (Place.by_command, {"payload_required": USAGE, "invalid_body": USAGE}),
     "Spark": (Place.by_spark, {"payload_required": "invalid_row"}),
 }
-"""Each with its own words for what is refused."""
+"""Each form, with the codes that it reports in place of others."""
 WITH_MAPPINGS = ("Python", "Python, stored")
 """Forms whose headers cannot repeat a name."""
 

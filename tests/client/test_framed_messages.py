@@ -1,4 +1,4 @@
-"""Messages with keys and headers in a client: mixed with others, and read in every way alike."""
+"""Messages with keys and headers in a client: mixed with others, and the same in every read."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Programs create their group whenever they start, several at once, whatever became of it."""
+"""Programs create their group at every start, several at once, whatever happened to it before."""
 
 import inspect
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +54,7 @@ def test_a_group_of_another_order_does_not_count(topic: tms.Topic) -> None:
 
 
 def test_programs_that_start_at_once_all_have_it(topic: tms.Topic) -> None:
-    """Also while the one that was first is being written."""
+    """This includes programs that start while the first creation is being written."""
     topic.group("first").create()
     with ThreadPoolExecutor(8) as threads:
         groups = list(threads.map(lambda _: topic.group("billing").create(), range(8)))

@@ -110,12 +110,12 @@ def test_a_worker_that_pauses_loses_its_messages_and_bills_none_twice(
     first = started("work")
     assert first.stdin is not None
     assert first.stdout is not None
-    first.stdout.readline()  # it has some; the second would leave it none
+    first.stdout.readline()  # it has leased some, and left the second one none
     first.send_signal(signal.SIGSTOP)
     second = started("work")
     assert second.stdin is not None
     second.stdin.close()
-    wait_until(lambda: is_done(group))  # also what the first one had leased
+    wait_until(lambda: is_done(group))  # including what the first one had leased
     first.send_signal(signal.SIGCONT)
     first.stdin.close()
     wait_until(lambda: len(bills(client)) == 10 and not group.open())

@@ -23,7 +23,7 @@ TAKES_SECONDS = pytest.mark.parametrize(
         *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("leveldb", "shards")),
     ],
 )
-"""The real time that a lease or a retry takes."""
+"""Tests that spend the real time of a lease or a retry."""
 
 
 def test_a_loop_acknowledges_what_its_body_did(topic: tms.Topic, group: tms.TopicGroup) -> None:

@@ -1,4 +1,4 @@
-"""Calls that people guess before they read the documentation work, or say what to write."""
+"""Calls that people guess before reading the documentation work, or fail with the right call."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The leases of what a member holds: extended in time, of one message of a key, given back."""
+"""The leases of the messages that a member holds: extended in time, one per key, given back."""
 
 import asyncio
 from decimal import Decimal
@@ -43,7 +43,7 @@ def returned(server: Server) -> set[bytes]:
 
 
 async def test_by_key_a_key_is_busy_until_the_work_on_it_is_done(held_by: Held) -> None:
-    """Also if the lease is lost in the meantime, and the next of the key is there."""
+    """Also if the lease is lost in the meantime, and the next message of the key has arrived."""
     server = Server(taken(1, 1, key=b"k", lease_s=9), taken(2, 1, key=b"k"), taken(3, 2))
     held = held_by(server, Order.KEY, prefetch=1, one_of_a_key=True)
     lost = await held.next()
@@ -57,7 +57,7 @@ async def test_by_key_a_key_is_busy_until_the_work_on_it_is_done(held_by: Held) 
     held.worked(lost)
     again = await coming
     assert (again.id, again.delivery) == (lost.id, 2)
-    held.worked(lost)  # the key is another message's now
+    held.worked(lost)  # the key now belongs to another message
     coming = asyncio.create_task(held.next())
     await passes(1)
     assert (await coming).delivery == 3
@@ -81,7 +81,7 @@ async def test_a_shorter_lease_than_the_others_is_extended_in_time(held_by: Held
 
 
 async def test_the_lease_that_the_server_answers_is_obeyed(held_by: Held) -> None:
-    """It was shortened while a message is worked on."""
+    """The server shortens a lease while its message is worked on."""
     server = Server(taken(1, 1, lease_s=60))
     server.extends_by_s = 6
     held = held_by(server, prefetch=1)
@@ -126,7 +126,7 @@ async def test_what_is_taken_ahead_of_a_program_that_pauses_is_given_back(
 
 
 async def test_a_nack_that_had_no_answer_goes_with_the_next_extension(held_by: Held) -> None:
-    """Or it would stay leased as long as others of its take are held."""
+    """Otherwise it would stay leased as long as other messages of its take are held."""
     server = Server(taken(1, 1, 2, lease_s=30))
     held = held_by(server, prefetch=2)
     first, _second = await held.next(), await held.next()
@@ -163,13 +163,13 @@ async def test_a_block_whose_lease_is_lost_raises_at_its_end(held_by: Held) -> N
 
     with pytest.raises(tms.LeaseLost):
         await work()
-    with pytest.raises(ZeroDivisionError):  # the reason of the body comes first
+    with pytest.raises(ZeroDivisionError):  # the body's own error comes first
         async with message:
             raise ZeroDivisionError
 
 
 async def test_what_a_body_awaited_may_be_cancelled_and_nacks(held_by: Held) -> None:
-    """Given back uncounted it would come again at once, for ever."""
+    """If giving it back were not counted, it would be redelivered at once, for ever."""
     server = Server(taken(1, 1))
     held = held_by(server)
 
@@ -199,7 +199,7 @@ async def test_an_ack_that_is_cancelled_at_the_end_of_a_block_is_given_up(held_b
     "bad", [{"delay_s": Decimal(5)}, {"delay_s": "5"}, {"reason": None}, {"reason": b"why"}]
 )
 async def test_what_cannot_be_sent_is_refused_at_the_call(held_by: Held, bad: Any) -> None:
-    """Others' acks would go in the same request, and fail with it."""
+    """Otherwise acks of others would go in the same request, and fail with it."""
     server = Server(taken(1, 1, 2))
     held = held_by(server)
     message, other = await held.next(), await held.next()

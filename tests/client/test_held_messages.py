@@ -87,7 +87,7 @@ async def test_by_key_a_nack_takes_the_later_ones_of_its_key_out_of_the_buffer(
 async def test_by_key_a_commit_in_doubt_takes_the_later_ones_of_its_key_out_of_the_buffer(
     held_by: Held,
 ) -> None:
-    """They would be worked on before it is given again, if it was not committed."""
+    """If the first was not committed, later ones would be worked on before its redelivery."""
     server = Server(taken(1, 1, 2, 3, key=b"k"), taken(2, 4, key=b"other"))
     held = held_by(server, Order.KEY)
     first = await held.next()
@@ -100,7 +100,7 @@ async def test_what_has_waited_for_longer_than_its_lease_is_not_given(held_by: H
     server = Server(taken(1, 1, 2, lease_s=0.05), taken(2, 3))
     held = held_by(server, prefetch=2)
     assert (await held.next()).payload == b"1"
-    held._held._deliveries[1].end_s = 0  # the process stood still
+    held._held._deliveries[1].end_s = 0  # as if the process had been paused
 
     assert (await held.next()).payload == b"3"
 
@@ -169,7 +169,7 @@ async def have_it_in_doubt(message: AsyncGroupMessage) -> None:
 async def test_what_could_not_be_settled_is_extended_no_more(
     held_by: Held, end: Callable[[AsyncGroupMessage], Awaitable[None]]
 ) -> None:
-    """Or it would stay leased to this member for `hold_s_max`, when the server is back."""
+    """Otherwise it would stay leased to this member for `hold_s_max` once the server is back."""
     server = Server(taken(1, 1, key=b"k", lease_s=0.09), taken(2, 2, key=b"k", lease_s=0.09))
     held = held_by(server, prefetch=1, one_of_a_key=True)
     message = await held.next()

@@ -1,4 +1,4 @@
-"""A store with its topics in three shards: the client's transactions are where their topics are."""
+"""A store with its topics in three shards: a client's transaction is in the shard of its topic."""
 
 from collections.abc import Iterator
 

@@ -31,7 +31,7 @@ def interrupted(begun: threading.Event, sent: threading.Event | None = None) -> 
 
 
 class Slow(Noting):
-    """Takes long at one verb, and reports when it has arrived there."""
+    """Is slow in one verb, and signals when it gets there."""
 
     def __init__(self, verb: str) -> None:
         super().__init__("slow")

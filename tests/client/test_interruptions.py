@@ -1,4 +1,4 @@
-"""Ctrl-C at each point of a call at which Python lets a signal's handler run."""
+"""Ctrl-C at each point of a call at which Python lets a signal handler run."""
 
 import dis
 import sys
@@ -24,7 +24,8 @@ FILES = {module.__file__ for module in (bridge, callback_thread, loop_thread)}
 def points(code: CodeType) -> set[int]:
     """Return the offsets in `code` before which a handler may run.
 
-    What it raises belongs to the instruction before, so one that ends a `try` is left out.
+    An exception that it raises belongs to the previous instruction, so the end of a `try` is left
+    out.
     """
     instructions = list(dis.get_instructions(code))
     follows = pairwise(instructions)
@@ -71,7 +72,7 @@ class CtrlC:
 
 
 class Calls:
-    """A call that calls back, for the last time when it has been cancelled."""
+    """A call from a thread that calls back, the last time after its cancellation."""
 
     def __init__(self, bridge: Bridge) -> None:
         self._thread = CallingThread(bridge)
@@ -86,7 +87,7 @@ class Calls:
                 await self._thread.invoke(self.made.append, "end")
 
     def interrupted_at(self, point: CtrlC) -> bool:
-        """Call, with Ctrl-C at `point`; return whether the call came so far."""
+        """Call, with Ctrl-C at `point`; return whether the call reached it."""
         sys.settrace(point)
         try:
             assert self._thread.call(self._work) == "done"
@@ -101,7 +102,7 @@ class Calls:
 
 
 def within_time(function: Callable[[], bool]) -> bool:
-    """Return what `function` does in a thread of its own."""
+    """Return the result of `function`, which must finish in time in a thread of its own."""
     result: Future[bool] = Future()
     threading.Thread(target=lambda: result.set_result(function()), daemon=True).start()
     return result.result(WAIT_S_MAX)

@@ -1,7 +1,7 @@
-"""`poll`, `follow` and `take` end in order, however a program leaves their iterators.
+"""`poll`, `follow` and `take` clean up properly, however a program leaves their iterators.
 
-The generators behind it would not: at the end of its loop asyncio closes them all at once, and they
-fail with "asynchronous generator is already running".
+The underlying generators would not: at the end of its loop asyncio closes them all at once, and
+they fail with "asynchronous generator is already running".
 """
 
 import asyncio
@@ -28,7 +28,7 @@ Scene = Callable[[tms.aio.AsyncClient, Endless], Awaitable[object]]
 
 @pytest.fixture
 def _nothing_is_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Errors that asyncio logs, or that the collector warns of, fail the test."""
+    """Fail the test if asyncio logs an error, or the collector warns of one."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield
@@ -46,7 +46,7 @@ def is_waiting(messages: Endless) -> bool:
 
 
 def played(server_url: str, namespace: str, read: str, scene: Scene) -> None:
-    """Play a scene in an event loop of its own, with what is read of a topic of some messages."""
+    """Run a scene in an event loop of its own, with an iterator over a topic of some messages."""
 
     async def main() -> None:
         client = await tms.aio.connect(server_url, namespace)
@@ -128,7 +128,7 @@ def test_the_end_is_silent(url: str, namespace: str, read: str, scene: Scene) ->
 def test_a_client_that_is_not_closed_ends_with_its_loop(
     server: ServerProcess, namespace: str, read: str
 ) -> None:
-    """Also if two are half read, one of which waits in a task."""
+    """Also if two are half read, one of them waiting in a task."""
 
     async def scene(client: tms.aio.AsyncClient, messages: Endless) -> None:
         await anext(messages)

@@ -1,4 +1,4 @@
-"""A client that nobody closed, and nobody refers to any more, closes itself and leaves nothing."""
+"""A client that nobody closed and nothing refers to any more closes itself and leaves nothing."""
 
 import gc
 import threading
@@ -74,7 +74,7 @@ LEFT = [
 
 
 def are_gone() -> bool:
-    """Whether no client is left, and no thread of one."""
+    """Whether no client is left, and no client's thread."""
     names = [thread.name for thread in threading.enumerate()]
     gc.collect()
     left = [each for each in gc.get_objects() if isinstance(each, Bridge)]

@@ -1,4 +1,4 @@
-"""The loop of a client's thread leaves nothing behind where it ends."""
+"""The loop of a client's thread leaves nothing behind when it ends."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ def end_while_a_generator_begins_a_closing() -> None:
     async def messages() -> AsyncGenerator[int, None]:
         try:
             yield 1
-        finally:  # the loop closes it as one of the last things
+        finally:  # the loop closes it near its end
             loop.start_closing(asyncio.Event().wait)
             await turns()
 

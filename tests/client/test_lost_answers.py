@@ -1,6 +1,6 @@
 """Transactions over connections that break: before a request arrives, or after it was carried out.
 
-The server is real; the client reaches it through a proxy that loses what the test says.
+The server is real; the client reaches it through a proxy that drops what the test selects.
 """
 
 import re
@@ -17,7 +17,7 @@ each_loss = pytest.mark.parametrize("loss", ["request", "answer"])
 
 
 class HttpProxy(Proxy):
-    """Notes the path of each request, of the lost ones too."""
+    """Records the path of each request, including those it loses."""
 
     def __init__(self, port: int) -> None:
         self.paths: list[str] = []
@@ -29,7 +29,7 @@ class HttpProxy(Proxy):
 
     def heard(self, request: bytes) -> None:
         head = re.match(rb"[A-Z]+ (\S+) HTTP/1.1\r\n", request)
-        if head:  # otherwise it is the body
+        if head:  # otherwise it is a piece of a body
             self.paths.append(head[1].decode())
 
 
@@ -93,7 +93,7 @@ def test_a_lost_commit_of_a_transaction_that_ended_in_the_meantime_is_rolled_bac
 def test_a_server_that_stays_away_leaves_the_outcome_open(
     proxy: HttpProxy, server: ServerProcess, namespace: str
 ) -> None:
-    """Nobody is rolled back: the commit may have been carried out, as it was here."""
+    """No participant is rolled back: the commit may have been carried out, as it was here."""
     participant = Noting()
     with tms.connect(proxy.url, namespace, retry_for_s=0) as client:
         client.topic("orders").create()
@@ -195,7 +195,7 @@ def test_a_checkpoint_is_repeated(
 def test_a_publish_in_doubt_dooms_the_transaction(
     client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, *, buffer: bool
 ) -> None:
-    """Even where the body continues: whether the message is there, and once, nobody knows."""
+    """Even if the body continues: nobody knows whether the message was stored, and only once."""
     participant = Noting()
     proxy.lose(loss, b"/store " if buffer else b"/publish?")
     tx = client.transaction(participants=[participant])

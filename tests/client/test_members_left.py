@@ -27,7 +27,7 @@ async def standing(url: str, namespace: str) -> list[tuple[str, int]]:
 async def holding(
     url: str, namespace: str, *, in_block: bool
 ) -> AsyncIterator["asyncio.Task[None]"]:
-    """Give a task that has taken five messages and works on one, in a `with` of it or not."""
+    """Yield a task that has taken five messages and works on one, in a `with` of it or without."""
     begun = asyncio.Event()
     client = await tms.aio.connect(url, namespace)
     topic = client.topic("orders")

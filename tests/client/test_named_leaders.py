@@ -1,4 +1,4 @@
-"""Leaders that servers name: remembered, and asked only where that does no harm."""
+"""Leaders that servers name: remembered, and asked only if that does no harm."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_each_thing_is_asked_of_its_own_leader() -> None:
     assert addresses.in_order(BOTH)[0] == B
     assert addresses.in_order((RouteKey("topic", "n/new"), NAMESPACE))[0] == B
     assert addresses.in_order((RouteKey("namespace", "m"),))[0] == C
-    addresses.forwarded(BOTH, B, C)  # it moved, and the namespace with it, most likely
+    addresses.forwarded(BOTH, B, C)  # the topic moved, most likely with its namespace
     assert addresses.in_order((NAMESPACE,))[0] == C
     addresses.same((RouteKey("transaction", "1"),), BOTH)
     assert addresses.in_order((RouteKey("transaction", "1"),))[0] == C
@@ -146,7 +146,7 @@ def test_a_stranger_that_is_named_gets_nothing() -> None:
             assert [client.topics(), client.topics()] == [[], []]
         with tms.connect(first.url, auth="token", direct=True, retry_for_s=0) as client:
             assert client.topics() == []
-            with pytest.raises(tms.TmsError):  # it asked the cluster, and the list is used up
+            with pytest.raises(tms.TmsError):  # asked about the cluster; no answers remain
                 client.topics()
         assert stranger.requests == []
         assert len(first.requests) == 4

@@ -1,7 +1,7 @@
 """A program that does not close its clients ends by itself, and no accepted call is lost silently.
 
-Its children have clients of their own, or get an error that says so. Each test is a process (or
-several) with a time limit; `programs.py` has the programs.
+Forked children have clients of their own, or get an error that explains why not. Each test is a
+process (or several) with a time limit; `programs.py` has the programs.
 """
 
 import signal

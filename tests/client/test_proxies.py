@@ -1,4 +1,4 @@
-"""A proxy that the environment names is never between two processes of one machine."""
+"""A client uses the proxy that the environment names, except to a server on the same machine."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The library's face: all names listed, documented, and cheap to import."""
+"""The library's public interface: all names are listed, documented, and cheap to import."""
 
 import inspect
 import subprocess
@@ -85,8 +85,8 @@ GIVEN = ("function", "handler", "participants", "acks")
 def test_a_class_is_the_same_with_await_and_without(plain: type, with_await: type) -> None:
     def parameters(method: Callable[..., object]) -> list[tuple[object, ...]]:
         given = inspect.signature(method).parameters.values()
-        # The program's own callables have to return something else, and messages have the form of
-        # the client. Servers name the caller to their services; programs do not.
+        # Callables of the program have to return something else, and messages have the client's
+        # form. Servers name the caller to their services; programs do not.
         return [
             (each.name, each.kind, each.default, each.name in GIVEN or each.annotation)
             for each in given

@@ -1,4 +1,4 @@
-"""The things that a request is for: a pure function of its path and query."""
+"""The things that a request refers to, as a pure function of its path and query."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -53,7 +53,7 @@ def test_wrong_times_are_refused(topic: tms.Topic) -> None:
     with pytest.raises(ValueError, match="either at or after"):
         topic.schedule(b"a", after=1, at=1)
     with pytest.raises(ValueError, match="time zone"):
-        topic.schedule(b"a", at=datetime(2030, 1, 1))  # noqa: DTZ001  that is what is wrong
+        topic.schedule(b"a", at=datetime(2030, 1, 1))  # noqa: DTZ001  the time zone is missing
     with pytest.raises(TypeError):
         topic.schedule(b"a", at="2030-01-01")  # type: ignore[arg-type]
     for after in (-1, float("nan"), float("inf"), "60d"):

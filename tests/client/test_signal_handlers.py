@@ -1,4 +1,4 @@
-"""A signal handler, and what the collector ends, may come at any point of a call and never hang.
+"""A signal handler or a finalizer may run at any point of a call, and the call never hangs.
 
 The point is each line of Python that the calling thread runs within the call, one after the other.
 """
@@ -57,11 +57,11 @@ else:
 
 
 class Hangs(Exception):
-    """Raised instead of waiting for ever."""
+    """Raised in place of a wait that would never end."""
 
 
 def interrupted(call: Callable[[], Any], handler: Callable[[], Any], point: int) -> bool:
-    """Run `call` with `handler` at its line number `point`; return whether that was reached."""
+    """Run `call` with `handler` at its line number `point`; return whether it reached that line."""
     lines = 0
     was_there = False
 
@@ -160,7 +160,7 @@ def test_a_handler_closes_or_is_told_what_to_do(is_first: bool) -> None:  # noqa
 
 @pytest.mark.parametrize("is_first", [False, True], ids=["later-call", "first-call"])
 def test_the_end_of_a_half_read_iterator_waits_for_nothing(is_first: bool) -> None:  # noqa: FBT001
-    """As the collector runs it, in the thread that calls."""
+    """The collector runs finalizers in the same way, in the thread that calls."""
 
     def scene(point: int) -> bool:
         bridge = Bridge()

@@ -1,4 +1,4 @@
-"""Where a poll starts, in the forms a caller may write."""
+"""Where a poll starts, in each form that a caller may write."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -83,6 +83,6 @@ def test_misuse_is_reported() -> None:
     with pytest.raises(ValueError, match="either after or start"):
         position(after=1, start=1)
     with pytest.raises(ValueError, match="has no time zone"):
-        position(after=None, start=datetime(2026, 1, 1))  # noqa: DTZ001  that is the point
+        position(after=None, start=datetime(2026, 1, 1))  # noqa: DTZ001  the time zone is missing
     with pytest.raises(TypeError):
         position(after=None, start=1.5)  # type: ignore[arg-type]

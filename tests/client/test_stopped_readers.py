@@ -1,4 +1,4 @@
-"""A reader that waits at a transaction in progress logs which one, and whose it is."""
+"""A reader that waits for a transaction in progress logs its id and its owner."""
 
 import asyncio
 import logging
@@ -26,14 +26,14 @@ SOON_S = 0.05
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the second a moment, but for a server in a process of its own."""
+    """Shorten the second to a moment, except for a server in a process of its own."""
     monkeypatch.setattr(waiting_reader, "STOPPED_S", SOON_S)
     monkeypatch.setattr(stops, "STOPPED_S", SOON_S)
     monkeypatch.setattr(stops, "LOG_AFTER_S", 0.0)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return what was logged of waiting."""
+    """Return what was logged about waiting."""
     return [
         record.message
         for record in caplog.records
@@ -43,7 +43,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.fixture
 def open_one(client: tms.Client, topic: tms.Topic) -> Iterator[tms.TransactionContext]:
-    """A transaction in progress, with a message, and one behind it."""
+    """A transaction in progress with a message, followed by a plain message."""
     with client.transaction(timeout_s=1000) as tx:
         topic.publish(b"in progress", tx)
         topic.publish(b"behind")
@@ -192,7 +192,7 @@ with client.transaction(owner="billing", timeout_s=1000) as tx:
 def test_a_producer_that_comes_back_fences_what_it_left_open(
     server: ServerProcess, namespace: str
 ) -> None:
-    """As docs/transactions.md advises: readers continue at once, and not after the timeout."""
+    """Readers continue at once, not after the timeout, as docs/transactions.md says."""
     with tms.connect(server.url, namespace) as client:
         topic = client.topic("orders")
         topic.create()

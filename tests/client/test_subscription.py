@@ -1,4 +1,4 @@
-"""Named positions: moved by consumers that know the present one, at once or with a commit."""
+"""Named positions: consumers that know the current one move it, at once or in a commit."""
 
 import pytest
 

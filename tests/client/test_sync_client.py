@@ -20,7 +20,7 @@ def test_the_committed_file_is_what_its_source_makes(made: Made) -> None:
 
 
 def test_what_is_said_to_differ_does() -> None:
-    """An exception of which the source has changed is reported, and not just passed over."""
+    """An exception whose source has changed is reported, not just passed over."""
     texts = {made.name: " ".join(made.path.read_text(encoding="utf-8").split()) for made in MADE}
 
     assert [other for other in SENTENCES.values() if other not in " ".join(texts.values())] == []
@@ -90,7 +90,7 @@ def test_type_checkers_know_what_polls_take_and_give() -> None:
 def test_iterators_that_call_the_client_are_read_by_the_thread_that_gives_them(
     client: tms.Client,
 ) -> None:
-    """Read in the client's loop, they would wait there for the loop."""
+    """An iterator read in the client's own loop would wait there for that loop."""
     source, target = client.topic("source"), client.topic("target")
     source.create()
     target.create()

@@ -1,4 +1,4 @@
-"""`take_once`: one request, a list; nothing of it is lost or held longer than its lease."""
+"""`take_once`: one request returns a list; nothing of it is lost or held longer than its lease."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -82,7 +82,7 @@ def test_closing_the_client_gives_back(url: str, namespace: str) -> None:
 @pytest.mark.parametrize("store_kind", ["server"])
 @pytest.mark.anyio
 async def test_a_take_that_had_no_answer_is_not_lost(url: str, namespace: str) -> None:
-    """Its deadline, or its task, ends while it waits; the server may lease messages to it still."""
+    """Its deadline or its task ends while it waits; the server may still lease messages to it."""
     async with tms.aio.connect(url, namespace) as client:
         topic = client.topic("t")
         await topic.create()

@@ -1,4 +1,4 @@
-"""A client and a server of its own process, over TLS."""
+"""A client over TLS, and a server in a process of its own."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -23,7 +23,7 @@ def write_pointer() -> int:
 
 
 def seeing(read_pointer: int, **rest: object) -> tms.Transaction:
-    """A transaction of now, in the same shard as another."""
+    """A transaction that begins now, in the same shard as the one with this read pointer."""
     pointer = write_pointer() + 999_999
     pointer -= (pointer - read_pointer) % SHARDS
     return tms.Transaction(
@@ -36,7 +36,7 @@ def seeing(read_pointer: int, **rest: object) -> tms.Transaction:
 
 @pytest.fixture
 def pointer(client: tms.Client) -> Iterator[int]:
-    """The write pointer of a transaction under way, for those who do not use it as a context."""
+    """Return the write pointer of a transaction in progress, for tests that use no context."""
     with client.transaction() as tx:
         yield tx.write_pointer
         tx.abort()
@@ -245,7 +245,8 @@ def test_a_transaction_sees_what_it_can_and_everyone_else_sees_all(
     assert payloads(topic.poll(committed=True)) == [b"plain", b"committed"]
     seen = topic.poll(tx=seeing(first.write_pointer, invalids=[pointer]))
     assert payloads(seen) == [b"plain", b"committed", b"behind it"]
-    # Began after its snapshot: it may not be passed, though it is committed by now.
+    # This transaction began after the snapshot: a reader stops at it, though it has committed
+    # since.
     assert payloads(topic.poll(tx=pointer)) == [b"plain"]
     assert payloads(topic.poll()) == [b"plain", b"committed", b"in progress", b"behind it"]
 
@@ -301,7 +302,7 @@ def test_what_is_stored_appears_when_it_is_published(topic: tms.Topic, pointer: 
     assert published is not None
     messages = list(topic.poll(tx=pointer))
     assert payloads(messages) == [b"one", b"two", b"three"]
-    # An id within what was stored is a place to start from as any other.
+    # The id of a stored message is as good a start as any other.
     assert payloads(topic.poll(after=messages[0].id)) == [b"two", b"three"]
 
 

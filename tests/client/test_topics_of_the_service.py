@@ -1,4 +1,4 @@
-"""Topics that belong to a part of the service: it alone changes them, everybody reads them."""
+"""Topics of a part of the service: only that part changes them, and everybody may read them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -26,7 +26,7 @@ OTHERS = (Caller(), Caller(principal="root"), Caller(part="other"))
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    """A server of this file's own: the topic of others' may have been made by a registry."""
+    """A server for this file alone: on the shared one, a registry may have created its topic."""
     with ServerProcess("memory:") as server:
         yield server
         assert server.stop() == 0
@@ -74,7 +74,7 @@ async def test_its_part_alone_changes_it(services: Services, name: str) -> None:
     change, messaging = CHANGES[name], services.messaging
     request = StartRequest(namespace=SCHEMAS.namespace)
     pointer = (await services.transactions.start(request)).transaction_id
-    with suppress(TopicExists):  # the server is that of the tests before
+    with suppress(TopicExists):  # this is the server of the earlier tests
         await messaging.create_topic(SCHEMAS, caller=PART)
     before = [block async for block in messaging.poll(SCHEMAS, Reading(bytes(20)))]
 

@@ -1,4 +1,4 @@
-"""Begin, commit and roll back: all that takes part, or nothing, wherever something fails."""
+"""Begin, commit and roll back: every participant takes part, or none, wherever something fails."""
 
 import threading
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def test_participants_are_called_in_tephras_order(client: tms.Client) -> None:
 
 
 def test_messages_persist_last(client: tms.Client, topic: tms.Topic) -> None:
-    """Steps that others may refuse come first: taking messages back costs more."""
+    """Steps that may be refused come first: taking messages back costs more."""
     seen: list[int] = []
 
     class Looking(Noting):
@@ -117,7 +117,7 @@ def test_a_participant_that_fails_rolls_all_back(
     with pytest.raises(LookupError, match=f"b fails at {verb}") as raised, tx:
         topic.publish(b"one", tx)
 
-    # One that was never started has nothing to undo.
+    # A participant that was never started has nothing to undo.
     started = [call[0] for call in calls if call.endswith("start")]
     assert [call for call in calls if "rollback" in call] == [f"{n}.rollback" for n in started]
     assert "post_commit" not in " ".join(calls)
@@ -166,7 +166,7 @@ def test_what_fails_after_the_commit_does_not_undo_it(
 
 def test_two_that_change_the_same_conflict(client: tms.Client, topic: tms.Topic) -> None:
     loser = Noting("loser", keys=[b"k", b"l"])
-    with pytest.raises(tms.TransactionConflict):  # noqa: SIM117, PT012  one begins within it
+    with pytest.raises(tms.TransactionConflict):  # noqa: SIM117, PT012  one begins inside the other
         with client.transaction(participants=[loser]) as tx:
             topic.publish(b"lost", tx)
             with client.transaction(participants=[Noting(keys=[b"k"])]) as winner:
@@ -311,13 +311,13 @@ def test_a_transaction_that_timed_out_is_rolled_back(client: tms.Client, topic: 
 
 
 def test_one_that_another_committed_is_committed(client: tms.Client, topic: tms.Topic) -> None:
-    """A commit that only joined it later must not be undone here."""
+    """This participant only joined the commit later, which must not be undone here."""
 
     participant = Noting()
 
     class Hasty(Noting):
         def persist(self) -> None:
-            # Messages persist behind this one, and here there are none.
+            # Messages persist after this participant, and here there are none.
             client_of_another.commit(tx.transaction_id)
 
     with client.transaction(owner="o", sequence=1, participants=[participant, Hasty()]) as tx:

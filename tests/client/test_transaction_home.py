@@ -1,4 +1,4 @@
-"""The home of a transaction is named to a server; one that knows no shards is asked without."""
+"""A start names the transaction's home to a server; one that knows no shards gets no home."""
 
 import pytest
 
@@ -17,7 +17,7 @@ STARTED = encode_started(Transaction(4, 5, 5), with_codec=True)
 
 
 class Asked(Calls):
-    """A server that answers each start, or knows no parameters."""
+    """A server that answers each start, or refuses its parameters."""
 
     def __init__(self, refusal: InvalidRequest | None = None) -> None:
         super().__init__(Http("http://127.0.0.1:1", timeout_s=1, compress=False), retry_for_s=0)

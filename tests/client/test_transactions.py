@@ -1,4 +1,4 @@
-"""Transactions with owners, functions run in one, many topics at once, and looking after them."""
+"""Transactions with owners, functions run in one, many topics at once, and administration."""
 
 import pytest
 

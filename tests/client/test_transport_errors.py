@@ -1,6 +1,6 @@
-"""Whatever the connections of a client raise is one of our errors, and the client continues.
+"""Whatever a client's connections raise becomes one of our errors, and the client continues.
 
-The faults are raised in the place of what asyncio's connections do.
+Methods of asyncio's connections are replaced by ones that raise the faults.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ FAULTS = [
     AssertionError(),
 ]
 BODY = b"x" * 300_000
-"""More than is read at once."""
+"""Larger than a single read."""
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ async def server() -> AsyncIterator[str]:
 
 
 class Faults:
-    """Raises faults in the place of a method, at one of its calls."""
+    """Replaces a method, and raises a fault at one of its calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
@@ -78,7 +78,7 @@ class Faults:
                 inner(*arguments, **named)
             if method != "data_received":
                 raise fault
-            connection = arguments[0]  # as a transport does of which reading fails
+            connection = arguments[0]  # as a transport does if reading fails
             connection._transport._force_close(fault)
             return None
 
@@ -125,7 +125,7 @@ async def test_each_fault_is_an_error_of_ours_and_the_next_request_is_answered(
 async def test_a_connection_that_was_kept_and_is_broken_is_not_used_again(
     server: str, faults: Faults, fault: Exception, method: str
 ) -> None:
-    """It is of no later request's business, nor is it the client's when that is closed."""
+    """The fault must affect neither a later request nor the closing of the client."""
     http = Http(server, timeout_s=10, compress=False)
     assert await asked(http) == BODY
     faults.put(_SelectorSocketTransport, method, fault)

@@ -1,4 +1,4 @@
-"""A topic is trimmed: what is older is given to nobody any more, and what is not stays."""
+"""A trimmed topic returns nothing older than the trim, and everything newer."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Values by schemas, published and polled: over REST, and with stores in the process."""
+"""Values with schemas, published and polled: over REST, and with stores in the process."""
 
 import itertools
 import json
@@ -303,7 +303,7 @@ def test_a_subject_is_of_a_context(client: tms.Client, namespace: str) -> None:
     [record] = topic.poll(decode=True)
     assert (record.value, record.key) == (A, "k")
     assert client.registry.subjects(context) == [f"{context}keys", f"{context}orders-value"]
-    # The context has ids of its own.
+    # The context assigns its own ids.
     assert client.registry.schema(record.schema_id or 0, f"{context}keys").schema == json.dumps(
         json.loads(ORDER), separators=(",", ":")
     )

@@ -1,4 +1,4 @@
-"""The time that a worker's function may take: beyond it, its message is given again."""
+"""The time that a worker's function may take: after it, the message is redelivered."""
 
 import asyncio
 import threading
@@ -27,9 +27,9 @@ HOW: dict[str, dict[str, Any]] = {
 def test_work_that_takes_too_long_is_given_back_and_what_it_does_later_does_not_count(
     topic: tms.Topic, group: tms.TopicGroup, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A thread cannot be stopped: it continues, and so keeps its place."""
+    """A thread cannot be stopped: it continues, and keeps its slot."""
     group.set(retry_s=0)
-    bills = topic  # what it publishes comes back as a message of its own
+    bills = topic  # what the function publishes comes back as a message
     topic.publish(b"slow")
     tried: list[int] = []
     again = threading.Event()

@@ -1,4 +1,4 @@
-"""However a worker's function ends, or a participant, its message is given again or settled."""
+"""However a worker's function or a participant ends, the message is redelivered or settled."""
 
 import asyncio
 import concurrent.futures
@@ -63,7 +63,7 @@ class Ending:
         self._make = ENDS[end]
         self._site = site
         self.count = 0
-        self.most = 2 if site == "participants" else 1  # once of the recovery at the start
+        self.most = 2 if site == "participants" else 1  # one of them is the recovery at the start
         self.done: list[bytes] = []
 
     def at(self, site: str, payload: bytes | None = None) -> None:
@@ -101,7 +101,7 @@ def is_done(group: tms.Group) -> bool:
 
 
 def in_threads(ending: Ending, **settings: Any) -> None:
-    """Work in threads until all is done; run again if the end was to end the program."""
+    """Work in threads until all is done; run again if the program was meant to end."""
     with tms.connect("memory:") as client:
         topic = client.topic("orders")
         topic.create()
@@ -151,7 +151,7 @@ def in_asyncio(ending: Ending, **settings: Any) -> None:
                     with suppress(*STOPPING):
                         await work.run()
                         break
-                    if await done():  # `stop` may have been called while that run ended
+                    if await done():  # `stop` may have been called as that run ended
                         break
 
             working = asyncio.create_task(run())

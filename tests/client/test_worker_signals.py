@@ -1,4 +1,4 @@
-"""SIGTERM ends the workers of a program in order, and reaches the program's own handler."""
+"""SIGTERM ends a program's workers in order, and reaches the program's own handler."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ def _handler_as_before() -> Iterator[None]:
 
 
 class Own:
-    """The program's handler: counts, or ends the program too."""
+    """The program's own handler: it counts its calls, or is one of Python's."""
 
     def __init__(self, kind: str) -> None:
         self.called = 0
@@ -43,7 +43,7 @@ class Own:
             raise SystemExit(7)
 
     def check(self) -> None:
-        """Check that it was called once, if it can be, and is the handler again."""
+        """Check that it was called once, if it can count, and is installed again."""
         assert self.called == (0 if self._kind in ("default", "ignored") else 1)
         assert signal.getsignal(signal.SIGTERM) == self._own
 
@@ -88,7 +88,7 @@ def test_it_ends_all_workers_of_an_asyncio_program(own: str) -> None:
 
     handler, done = asyncio.run(main())
     assert sorted(done) == ["a", "b", *(["exit"] if own == "exit" else [])]
-    if own == "loop":  # asyncio has removed it with its loop
+    if own == "loop":  # asyncio has removed it along with the loop
         assert handler.called == 1
     else:
         handler.check()

@@ -42,7 +42,7 @@ CALLS: dict[str, Call] = {
 
 @pytest.fixture
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Report silence sooner than after the usual number of seconds."""
+    """Report a silent server sooner than usual."""
     assert first_contact.PATIENCE_S + first_contact.HEALTH_S < TOLD_S_MAX
     monkeypatch.setattr(first_contact, "PATIENCE_S", 0.3)
     monkeypatch.setattr(first_contact, "HEALTH_S", 1.0)
@@ -75,7 +75,7 @@ def test_a_command_reports_it_in_a_line(said: bytes, reason: str) -> None:
 def test_a_port_that_takes_connections_and_says_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """How long it is waited for is the caller's choice."""
+    """The caller chooses how long to wait for an answer."""
     with (
         FaultyServer(None, None, is_tms=False) as server,
         tms.connect(server.url, timeout_s=TIMEOUT_S) as client,
@@ -106,7 +106,7 @@ def test_a_command_reports_silence_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_impatient")
 def test_a_server_that_is_only_slow_is_waited_for() -> None:
-    """It answers the second connection, which asks how it is, and so the first is waited for."""
+    """The server answers a health check on a second connection, so the client keeps waiting."""
     with (
         FaultyServer(None) as server,
         tms.connect(server.url, timeout_s=1.5, retry_for_s=0) as client,

@@ -38,7 +38,7 @@ def taken(delivery: int, *numbers: int, key: bytes | None = None, lease_s: float
 
 
 class Server:
-    """A scripted server of groups: returns the given takes, and remembers what is settled."""
+    """A scripted server of groups: it returns the given takes, and records settles."""
 
     def __init__(self, *takes: Taken) -> None:
         self.takes = deque(takes)
@@ -68,7 +68,7 @@ class Server:
 
 @pytest.fixture
 async def held_by(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Held]:
-    """Return what makes a member, in virtual time, that is closed at the end of the test."""
+    """Return a function that makes a member in virtual time, which the end of the test closes."""
     monkeypatch.setattr(held_messages, "monotonic", asyncio.get_running_loop().time)
     made: list[HeldMessages] = []
 

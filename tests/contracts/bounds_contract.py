@@ -1,6 +1,6 @@
 """A topic's bound spares the messages of open transactions, on any store; subclasses give `twin`.
 
-Its passes are made by hand, so that anything can happen between two steps of one.
+Tests run cleanup passes by hand, so that anything can happen between two steps of a pass.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def named(name: str, count: int, first: int = 0) -> list[bytes]:
 def publish(
     twin: Twin, payloads: list[bytes], pointer: int | None = None, topic: TopicId = TOPIC
 ) -> None:
-    """Publish each in a millisecond of its own."""
+    """Publish each payload in a millisecond of its own."""
     for payload in payloads:
         twin.clock.advance(1)
         twin.await_(twin.services.messaging.publish(topic, [payload], pointer))
@@ -59,13 +59,13 @@ def store(twin: Twin, payloads: list[bytes], pointer: int) -> None:
 
 
 def commit(twin: Twin, pointer: int, *stored: int) -> None:
-    """Commit, and publish with it what was stored under pointers."""
+    """Commit a transaction, and publish in the same request what was stored under pointers."""
     publish = [Stored(TOPIC, each) for each in stored]
     twin.await_(twin.transactions.commit(pointer, CommitRequest(publish=publish)))
 
 
 def publish_stored(twin: Twin, pointer: int) -> None:
-    """Publish what was stored, as a request of its own."""
+    """Publish what was stored, in a request of its own."""
     twin.await_(twin.services.messaging.publish(TOPIC, [], pointer))
 
 
@@ -101,7 +101,7 @@ def test_what_is_stored_for_a_transaction_stays_until_it_has_ended(twin: Twin, w
 
 
 def test_a_bound_goes_up_to_the_oldest_row_of_a_transaction(twin: Twin) -> None:
-    """Also if that began long before."""
+    """This holds even if the transaction began long before."""
     create(twin)
     pointer = started(twin)
     publish(twin, named("before", 300))
@@ -146,7 +146,7 @@ def test_what_is_counted_before_an_undecided_entry_is_applied(twin: Twin) -> Non
 
 
 def test_what_was_committed_behind_an_undecided_entry_stays_whole(twin: Twin) -> None:
-    """Its reference is not counted yet, and it was stored before what is trimmed."""
+    """The reference is not counted yet, and the messages were stored before those trimmed."""
     create(twin)
     store(twin, named("a", 50), stored := started(twin))
     publish(twin, named("plain", 150))
@@ -169,7 +169,7 @@ def test_what_was_committed_behind_an_undecided_entry_stays_whole(twin: Twin) ->
 def test_a_pass_learns_of_what_is_stored_while_it_is_made(
     twin: Twin, monkeypatch: pytest.MonkeyPatch, *, commits: bool, set_back_ms: int
 ) -> None:
-    """At a step of it, or before it asks something, somebody stores, and others publish."""
+    """At each step of a pass, or before it reads something, somebody stores, and others publish."""
     create(twin, retention_messages=10)
     for at in range(1, 26):
         publish(twin, named("plain", 15))
@@ -185,7 +185,7 @@ def test_a_pass_learns_of_what_is_stored_while_it_is_made(
 def stored_in_a_pass(
     twin: Twin, patched: pytest.MonkeyPatch, at: int, set_back_ms: int, *, commits: bool
 ) -> int:
-    """Make a pass, and at a place of it a transaction; return that, 0 if there is no such place."""
+    """Make a pass with a transaction at one place of it; return its pointer, 0 if no such place."""
     places = pointer = 0
 
     def come() -> None:
@@ -221,7 +221,7 @@ def test_what_is_invalid_holds_nothing(twin: Twin) -> None:
     pointer = started(twin)
     store(twin, named("a", 50), pointer)
     publish_stored(twin, pointer)
-    older = started(twin)  # keeps what becomes invalid from being inverted
+    older = started(twin)  # prevents the inversion of the invalid transaction's messages
     twin.await_(twin.transactions.invalidate(pointer))
     publish(twin, named("plain", 150))
     twin.clean()
@@ -272,7 +272,7 @@ def test_a_reference_that_could_not_be_read_is_counted_by_the_next_pass(
 
 
 def test_a_trim_by_hand_takes_what_a_transaction_has_written(twin: Twin) -> None:
-    """A time in the request is meant."""
+    """The trim names a time, which includes what the transaction had stored by then."""
     create(twin)
     store(twin, named("a", 2), pointer := started(twin))
     publish(twin, named("plain", 3))
@@ -295,5 +295,6 @@ def test_bytes_are_those_of_payloads_keys_and_headers(twin: Twin) -> None:
     twin.await_(twin.services.messaging.store(TOPIC, framed, pointer))
     commit(twin, pointer, pointer)
     twin.clean()
-    # Stored messages come last, and were written last: 14 + 2 * 20 are not enough.
+    # Stored messages come last, as they were written last. 14 + 2 * 20 bytes are below the bound,
+    # so one more message stays.
     assert read(twin) == [b"sixsix", *[b"four", b"sixsix"] * 2, b"four"]

@@ -1,4 +1,4 @@
-"""The contract of the Group table on every Store. A subclass gives the fixture `tables`."""
+"""The contract of the Group table on every Store. A subclass provides the fixture `tables`."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ TOPIC = TopicId("default", "orders")
 OTHER = TopicId("default", "orders2")
 CREATED = 1_790_000_000_000_000
 BIG = bytes(range(256)) * (4096 * 2) + b"the rest"
-"""Two chunks and a bit."""
+"""A value of two chunks and a bit."""
 
 
 def begin(
@@ -146,7 +146,7 @@ class GroupTableContract:
             delete(tables, key)
             is_last = key[-8:] == (CREATED + 4).to_bytes(8) and b"\x00g" in key
             if value == b"" or is_last:
-                read(tables)  # of fences the search only needs one; the last row nobody misses
+                read(tables)  # the search needs only one fence; nothing refers to the last row
             else:
                 with pytest.raises(StoreCorrupt):
                     read(tables)

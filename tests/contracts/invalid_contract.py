@@ -1,4 +1,4 @@
-"""How cleanup treats invalid transactions, whatever the store; a module that runs it has `twin`."""
+"""How cleanup treats invalid transactions on any store; a module that runs it provides `twin`."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def publish(twin: Twin, *payloads: bytes, pointer: int | None = None) -> None:
 
 
 def invalid(twin: Twin, *payloads: bytes) -> int:
-    """Publish in a transaction that becomes invalid."""
+    """Publish in a transaction, then make it invalid."""
     pointer = started(twin)
     publish(twin, *payloads, pointer=pointer)
     twin.await_(twin.transactions.invalidate(pointer))

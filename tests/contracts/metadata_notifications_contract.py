@@ -1,4 +1,4 @@
-"""The notifications of every MetadataStore, a part of the contract beside this file."""
+"""The notifications of every MetadataStore; the rest of the contract is beside this file."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,6 +1,6 @@
 """The contract of every MetadataStore (`tms/metadata/interface.py`). A subclass gives `sessions`.
 
-`sessions` makes sessions with one store that is empty at the start, as many as are asked for.
+`sessions` makes any number of sessions with one store that is empty at the start.
 """
 
 import asyncio

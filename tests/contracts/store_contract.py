@@ -209,7 +209,7 @@ class StoreContract:
         assert store.get(METADATA, b"count") == str(rounds * threads).encode()
 
     def test_readers_and_writers_share_it(self, store: Store) -> None:
-        """Each batch puts one number under many keys; a scan never sees two numbers."""
+        """Each batch writes one number under all keys; a scan never sees two different numbers."""
         if not store.atomic:
             return
         keys = [bytes((i,)) for i in range(50)]
@@ -242,7 +242,7 @@ class StoreContract:
 
         def read() -> None:
             while not done.is_set():
-                # Backwards: what is read first was written last.
+                # In reverse order: the key read first was written last.
                 numbers = [int(store.get(table, key) or b"0") for table, key in written[::-1]]
                 behind.extend(pair for pair in pairwise(numbers) if pair[0] > pair[1])
 

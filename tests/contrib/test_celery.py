@@ -1,4 +1,4 @@
-"""Celery's tasks run by its own worker, on our transport."""
+"""Celery's own worker runs tasks over our transport."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""taskiq's tasks run by its own receiver, on our broker."""
+"""taskiq's own receiver runs tasks over our broker."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def working(broker: TmsBroker) -> AsyncIterator[None]:
-    """Run a worker of a broker that was started."""
+    """Run a worker of a broker that has been started."""
     finish = asyncio.Event()
     receiver = Receiver(broker, max_async_tasks=4)
     listening = asyncio.create_task(receiver.listen(finish))

@@ -1,4 +1,4 @@
-"""Hosts whose sessions can be lost at will: in memory, and journalled; and real servers."""
+"""Hosts whose sessions tests can end: in memory, and journalled; and real servers."""
 
 import pytest
 

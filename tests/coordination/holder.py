@@ -28,7 +28,7 @@ class Guarded:
 
 
 class Stale(Exception):
-    """Raised for a token that is smaller than one before."""
+    """Raised for a token that is smaller than an earlier one."""
 
 
 async def write(cache: MetadataCache[Guarded], lock: ResourceLock, name: str) -> None:

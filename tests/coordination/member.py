@@ -8,7 +8,7 @@ PATH = "/locks/1"
 
 
 class Member:
-    """A session with what is coordinated in it."""
+    """A session, with the locks and elections that use it."""
 
     def __init__(self, host: MetadataHost) -> None:
         self.store: LocalSession = host.open_session()

@@ -1,4 +1,4 @@
-"""Elections: one leads, the others follow, and each change is reported once."""
+"""Elections: one member leads, the others follow, and each change is reported once."""
 
 import asyncio
 
@@ -109,9 +109,9 @@ async def test_a_stale_leaders_close_leaves_the_new_leader_alone(
     await one.election.elect(b"one")
     await two.election.elect(b"two")
     host.disconnect(one.store)
-    await two.store.delete(PATH)  # as its end of session does
+    await two.store.delete(PATH)  # as the end of its session would
     await until(lambda: two.election.state is LEADING)
-    # The stale leader has its connection again, but closes before it hears of anything.
+    # The stale leader is connected again, but closes before it is notified of anything.
     one.store._is_connected = True
     await one.election.close()
 
@@ -153,7 +153,7 @@ async def test_an_answer_that_is_overtaken_by_the_loss_of_the_session_makes_no_l
     electing = asyncio.ensure_future(one.election.elect(b"one"))
     await turns()
     host.disconnect(one.store)
-    one.store.happen(SessionEvent.SESSION_LOST)  # as the client reports it, before the server does
+    one.store.happen(SessionEvent.SESSION_LOST)  # the client reports it before the server does
     await passes(0.05)
     assert one.election.token is None
     host.reconnect(one.store)

@@ -1,4 +1,4 @@
-"""Three members of one election, and whatever can happen to sessions, in any order."""
+"""Three members of one election, and everything that can happen to sessions, in any order."""
 
 import asyncio
 from itertools import pairwise
@@ -16,7 +16,7 @@ STEPS = ("elect", "close", "lose", "expire", "regain", "delete", "wait")
 
 
 class Members:
-    """Candidates, with the tokens under which each was seen to lead."""
+    """Candidates, with the tokens under which each of them led."""
 
     def __init__(self) -> None:
         self.host = MetadataHost()
@@ -33,7 +33,7 @@ class Members:
             self.standing.add(number)
             call = candidate.election.elect(b"%d" % number)
             self.electing.append(asyncio.ensure_future(call))
-            await turns()  # or else a close might come before it
+            await turns()  # otherwise a close might come before it
         elif what == "close" and store.is_connected:
             self.standing.discard(number)
             await candidate.election.close()

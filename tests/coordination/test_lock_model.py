@@ -1,4 +1,4 @@
-"""Three sessions, one lock, and whatever can happen to sessions, in any order.
+"""Three sessions, one lock, and everything that can happen to sessions, in any order.
 
 What a lock guards takes a write only under a token that is not smaller than the last one it took.
 """
@@ -19,7 +19,7 @@ STEPS = ("acquire", "release", "update", "lose", "expire", "regain", "delete", "
 
 
 class Rivals:
-    """Members with the lock each believes in."""
+    """Members, with the lock that each believes it holds."""
 
     def __init__(self) -> None:
         self.host = MetadataHost()

@@ -1,4 +1,4 @@
-"""Locks: who gets them, who loses them and hears of it, and that tokens grow."""
+"""Locks: who gets them, who loses them and is notified, and that tokens grow."""
 
 import asyncio
 
@@ -118,7 +118,7 @@ async def test_an_update_of_a_lost_lock_says_so(
     lock = await one.service.acquire_lock(PATH, b"one")
     await host.expire(one.store)
     await two.service.acquire_lock(PATH, b"two")
-    one.store._is_connected = True  # and nothing was reported yet
+    one.store._is_connected = True  # and nothing has been reported yet
     with pytest.raises(LockBusy):
         await lock.update(b"other")
 

@@ -1,4 +1,4 @@
-"""Locks, elections and counters on ZooKeeper and etcd, real ones; sessions end on their side."""
+"""Locks, elections and counters on real ZooKeeper and etcd; sessions end on the server's side."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ def anyio_backend() -> str:
 
 
 class Member:
-    """A session with what is coordinated in it."""
+    """A session, with the locks and elections that use it."""
 
     def __init__(self, store: MetadataStore) -> None:
         self.store = store
@@ -94,7 +94,7 @@ async def test_of_a_lock_that_is_gone_one_becomes_the_holder(one: Member, two: M
     await until(two.waits_to_lead)
     await expire(one.store)
     await until(lambda: waiting.done() or lock.token > token)
-    if not waiting.done():  # the holder before was quicker to put it back
+    if not waiting.done():  # the former holder was quicker to create it again
         waiting.cancel()
         return
     await asyncio.wait_for(lock.expired, WAIT_S_MAX)
@@ -222,7 +222,7 @@ async def test_a_process_that_was_paused_past_its_session_is_refused(
 
 
 async def written(cache: MetadataCache[Guarded], times: int) -> Guarded:
-    """Return what is guarded once it has been written to some more times."""
+    """Return the guarded value once it has been written this number of times more."""
     before = await cache.get(GUARDED)
     wanted = (before.writes if before else 0) + times
 

@@ -19,7 +19,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> Iterator[Block]:
-    """Give the blocks of a page, in order."""
+    """Yield the blocks of a page, in order."""
     whole = (ROOT / page).read_text(encoding="utf-8")
     for found in _BLOCK.finditer(whole):
         line = whole.count("\n", 0, found.start()) + 1
@@ -27,12 +27,12 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def needs_spark(block: Block) -> bool:
-    """Whether a program needs a session of Spark, so that it is run where tests have one."""
+    """Whether a program needs a Spark session, and therefore runs with the tests that have one."""
     return block.kind == "python" and "spark." in block.text
 
 
 def links(page: str) -> Iterator[Path]:
-    """Give the files of this project that a page links to."""
+    """Yield the files of this project that a page links to."""
     folder = (ROOT / page).parent
     whole = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", whole):

@@ -14,7 +14,7 @@ from tests.servers.server_process import MAIN, ServerProcess, programs_of_tests
 from tests.waiting import WAIT_S_MAX
 
 ADDRESS = "127.0.0.1:11015"
-"""The server's address in the pages; here it is one with a free port."""
+"""The server's address in the pages; tests replace it by one with a free port."""
 _PROGRAM = "import sys; exec(compile(sys.argv.pop(1), 'a program', 'exec'))"
 
 
@@ -46,11 +46,11 @@ class Newcomer:
 
     @property
     def is_served(self) -> bool:
-        """Whether a server was started, and not killed since."""
+        """Whether a server was started and has not been killed since."""
         return self._server is not None and not self._is_killed
 
     def serve(self, *flags: str) -> None:
-        """Do as scripts/run, which has no more to do than this once it has set up .venv."""
+        """Start a server as scripts/run does once it has set up .venv."""
         if self._server is not None:
             assert self._is_killed, "the page has not ended the server before"
             self._server.wait()
@@ -61,7 +61,7 @@ class Newcomer:
         assert self._server.url
 
     def run(self, *command: str) -> str:
-        """Return what a command prints, which must succeed."""
+        """Return the output of a command, which must succeed."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TMS_")}
         done = subprocess.run(
             command,
@@ -77,7 +77,7 @@ class Newcomer:
         return done.stdout
 
     def carry_out(self, block: Block) -> str:
-        """Do what a block says and return what it prints."""
+        """Run a block of a page, and return what it prints."""
         if block.kind == "sh" and block.text.strip() == "scripts/run":
             self.serve()
             return ""
@@ -102,6 +102,6 @@ class Newcomer:
 
 
 def is_as_told(told: str, printed: str) -> bool:
-    """Whether `printed` is the output on a page, where `…` is any text within a line."""
+    """Whether `printed` is the output shown on a page, in which `…` is any text within a line."""
     pattern = ".*".join(re.escape(part) for part in told.strip().split("…"))
     return re.fullmatch(pattern, printed.strip()) is not None

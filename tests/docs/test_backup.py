@@ -1,4 +1,4 @@
-"""docs/backup.md is carried out, and names what there is."""
+"""docs/backup.md can be carried out, and names only things that exist."""
 
 import re
 from pathlib import Path

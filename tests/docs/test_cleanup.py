@@ -1,4 +1,4 @@
-"""docs/cleanup.md names settings, metrics and commands that there are."""
+"""docs/cleanup.md names settings, metrics and commands that exist."""
 
 import re
 

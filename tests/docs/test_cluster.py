@@ -1,4 +1,4 @@
-"""docs/cluster.md names settings, commands and errors that there are."""
+"""docs/cluster.md names settings, commands and errors that exist."""
 
 import re
 

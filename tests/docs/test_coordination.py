@@ -1,4 +1,4 @@
-"""The files that docs/coordination.md names are there."""
+"""The files that docs/coordination.md names exist."""
 
 from tests.docs.markdown import links
 

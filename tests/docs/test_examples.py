@@ -73,7 +73,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 def test_every_example_is_run_here() -> None:
     there = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
 
-    # The last is run with a PostgreSQL, by tests/participants.
+    # tests/participants runs the last one, with a PostgreSQL.
     assert there == {*PRINTED, "follow.py", "mirror_schemas.py", "group_postgresql.py"}
 
 
@@ -103,7 +103,7 @@ class Follower:
             stderr=subprocess.PIPE,
             text=True,
         )
-        # Should no line ever come, its end ends the reading.
+        # If no line ever arrives, the end of the process ends the reading.
         self._watchdog = threading.Timer(WAIT_S_MAX, self._process.kill)
         self._watchdog.start()
 
@@ -114,7 +114,7 @@ class Follower:
         return [out.readline().rstrip("\n") for _ in range(count)]
 
     def interrupt(self) -> str:
-        """End it as Ctrl-C does; return what it says to that."""
+        """End it by Ctrl-C; return what it writes to standard error."""
         self._process.send_signal(signal.SIGINT)
         _, said = self._process.communicate(timeout=WAIT_S_MAX)
         self._watchdog.cancel()
@@ -136,7 +136,7 @@ def test_follow_continues_where_it_stopped(newcomer: Newcomer, tmp_path: Path) -
         printed += second.lines(1)
         second.interrupt()
 
-    # The interruption may break off a poll that waits, which another thread says.
+    # The interruption may break off a waiting poll, and another thread then reports that.
     assert "stopped; run it again to go on" in said.splitlines()
-    # The third is dealt with again where the interruption came before its id was kept.
+    # The third message is processed again if the interruption came before its id was stored.
     assert printed in (["one", "two", "three", "four"], ["one", "two", "three", "three"])

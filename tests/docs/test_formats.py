@@ -1,4 +1,4 @@
-"""Every example in docs/formats.md is what the code makes."""
+"""Every example in docs/formats.md is what the code produces."""
 
 import doctest
 import json
@@ -88,7 +88,7 @@ def scheduled_key(topic_id: topic.TopicId, due_ms: int, number: int) -> bytes:
 
 
 def applied(*made: edits.Edit) -> TransactionState:
-    """Return the state of a store that begins at T, after edits."""
+    """Return the state of a store that was created at T, after edits."""
     state = TransactionState(Limits(), T)
     for edit in made:
         state.apply(edit)
@@ -96,7 +96,7 @@ def applied(*made: edits.Edit) -> TransactionState:
 
 
 def group_row(*made: group_edits.Edit) -> bytes:
-    """Return the row of a group's edits."""
+    """Return the row that holds edits of the group."""
     return group_edits.encode_row([group_edits.encode_edit(edit) for edit in made])
 
 
@@ -149,7 +149,7 @@ NAMES: dict[str, Any] = {
 
 
 def hex_of(lines: list[str]) -> str:
-    """Return the digits of the lines, each of them groups of digits and then an explanation."""
+    """Return the hex digits of lines that consist of groups of digits and an explanation."""
     found = [re.match(r"((?:[0-9a-f]{2})+ )*(?:[0-9a-f]{2})+(?=  |$)", line) for line in lines]
     assert all(found), lines
     return "".join(match[0] for match in found if match).replace(" ", "")
@@ -165,7 +165,7 @@ def test_bytes_are_as_documented(block: Block) -> None:
 
 
 def test_transcripts_go_as_documented() -> None:
-    """One after the other, with the names that they give themselves."""
+    """The transcripts run in order, and share the variables that they define."""
     known: dict[str, Any] = {}
     for block in TRANSCRIPTS:
         test = doctest.DocTestParser().get_doctest(block.text, known, block.place, PAGE, 0)

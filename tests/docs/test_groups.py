@@ -1,4 +1,4 @@
-"""docs/groups.md: its five minutes are done, and what it names is there."""
+"""docs/groups.md: its five minutes are carried out, and the things that it names exist."""
 
 import re
 import threading
@@ -33,13 +33,13 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 
 
 def test_five_minutes_with_two_terminals(newcomer: Newcomer) -> None:
-    """Carried out twice; the second time the topic is there."""
+    """The page is carried out twice; the second time, the topic already exists."""
     told = {"Created topic work.": "Topic work exists already."}
     for is_first in (True, False):
         printed = ""
         for block in blocks(PAGE):
             if block.kind == "python":
-                break  # the section is over
+                break  # the section ends here
             if block.kind == "sh":
                 printed = newcomer.carry_out(block)
                 continue
@@ -54,7 +54,7 @@ ORDERS = [b"order %d" % number for number in range(10)]
 
 
 class Place:
-    """The context of the page's programs: the group that the first one makes, and its output."""
+    """The context of the page's programs: the group that the first one creates, and its output."""
 
     def __init__(self, url: str, database: str = "") -> None:
         self._here = threading.local()
@@ -82,13 +82,13 @@ class Place:
         return state.open == state.unread == 0
 
     def has_billed(self, bills: list[bytes]) -> bool:
-        """Whether all is done; put the bills into a list."""
+        """Return whether all work is done; put the current bills into `bills`."""
         is_done = self.is_done()
         bills[:] = [bill.payload for bill in self.names["bills"].poll(committed=True)]
         return is_done
 
     def carry_out(self, program: Block, is_done: Callable[[], bool], **names: Any) -> None:
-        """Run a program, which continues for ever, until it has done its work."""
+        """Run a program that never ends by itself until it has done its work."""
         names = {**self.names, **names}
         ended: list[BaseException | None] = []
 

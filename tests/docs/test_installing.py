@@ -1,6 +1,6 @@
 """The instructions for installing in pages, programs and errors work in a clone, or with a wheel.
 
-No package registry has this project, so `pip install tms-messaging` finds nothing, or another's.
+No package registry has this project, so `pip install tms-messaging` finds nothing, or another one.
 """
 
 import re
@@ -21,7 +21,7 @@ TOLD = [
     *(source.path for source in sources(*PRODUCT)),
 ]
 FROM_HERE = re.compile(r"-e |'\.\[|'FILE\.whl\[|'\$wheel\[|'pyspark>=")
-"""A clone, a wheel, or another project."""
+"""Installs a clone, a wheel, or another project."""
 
 
 def told(pattern: str) -> list[tuple[Path, str]]:

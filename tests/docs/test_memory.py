@@ -1,4 +1,4 @@
-"""docs/memory.md has the bounds of the code."""
+"""docs/memory.md states the bounds of the code."""
 
 import re
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""docs/messages.md names the limits of the code."""
+"""docs/messages.md states the limits of the code."""
 
 from tests.docs.markdown import ROOT
 from tms.core.limits import Limits

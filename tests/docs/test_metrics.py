@@ -1,4 +1,4 @@
-"""docs/metrics.md lists all metrics, and a server shows none that nobody uses."""
+"""docs/metrics.md lists all metrics, and a server exports no metrics of unused parts."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""docs/namespaces.md names what there is."""
+"""docs/namespaces.md names only things that exist."""
 
 import re
 

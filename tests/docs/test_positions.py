@@ -1,4 +1,4 @@
-"""docs/positions.md names what there is."""
+"""docs/positions.md names only things that exist."""
 
 import re
 

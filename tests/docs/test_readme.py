@@ -1,4 +1,4 @@
-"""README and the first pages are true. `tests/spark/test_pages.py` carries them out."""
+"""README and the first pages are correct. `tests/spark/test_pages.py` runs their examples."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""docs/registry.md names what there is."""
+"""docs/registry.md names only things that exist."""
 
 import re
 from contextlib import AsyncExitStack

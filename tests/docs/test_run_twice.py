@@ -1,4 +1,4 @@
-"""A page's examples can be carried out a second time: a reader tries them more than once."""
+"""A page's examples can be run a second time, because a reader tries them more than once."""
 
 from pathlib import Path
 

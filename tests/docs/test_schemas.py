@@ -1,4 +1,4 @@
-"""The properties and errors that docs/schemas.md names are there."""
+"""The properties and errors that docs/schemas.md names exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""docs/security.md: its first five minutes are lived through, and it names what there is."""
+"""docs/security.md: its first five minutes are carried out, and the things that it names exist."""
 
 import os
 import re
@@ -22,7 +22,7 @@ SHELL = [block.text for block in blocks(PAGE) if block.kind == "sh"]
 
 
 def run(commands: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Do what a page's commands do, without a process for each."""
+    """Carry out a page's commands, without a process for each."""
     said = ""
     for line in commands.splitlines():
         command, _, file = line.partition(" > ")

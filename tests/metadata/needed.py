@@ -1,4 +1,4 @@
-"""The prerequisites of tests with real servers, and why a test cannot run."""
+"""The prerequisites of tests with real servers, and the reason why a test cannot run."""
 
 import shutil
 

@@ -8,7 +8,7 @@ from tms.core.errors import OutcomeUnknown
 
 
 class FailingRows(CoordinationRows):
-    """Rows in memory; the next write fails, done or not, where `fail_next` says so."""
+    """Rows in memory; `fail_next` makes the next write fail, after or instead of writing."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())

@@ -37,7 +37,7 @@ ONE_IN_THE_GATE = pytest.mark.parametrize(
 
 @pytest.fixture
 async def sessions_at() -> AsyncIterator[Open]:
-    """Opens sessions, which are closed at the end."""
+    """Return a function that opens sessions, which are closed at the end."""
     opened: list[MetadataStore] = []
 
     async def open_at(url: str, session_timeout_s: float = 30) -> MetadataStore:
@@ -51,7 +51,7 @@ async def sessions_at() -> AsyncIterator[Open]:
 
 
 async def expire(store: MetadataStore) -> None:
-    """Make the server end a session, as when it was silent for too long."""
+    """Make the server end a session, as if the session had been silent for too long."""
     assert isinstance(store, RemoteStore)
     server: Any = store._server
     if isinstance(server, Etcd):
@@ -62,11 +62,11 @@ async def expire(store: MetadataStore) -> None:
 
         await in_grpc_loop(revoke())
         with suppress(MetadataUnavailable):
-            await server.touch()  # it would find out at the next look
+            await server.touch()  # otherwise it would learn of it at its next check
         return
     client = server._connection._client
     host, port = client._connection._socket.getpeername()[:2]
-    # A client that knows a session's number and secret can end it.
+    # A client that has a session's number and password can end the session.
     twin = KazooClient(hosts=f"{host}:{port}", client_id=client.client_id)
     await asyncio.to_thread(twin.start)
     await asyncio.to_thread(twin.stop)
@@ -74,5 +74,5 @@ async def expire(store: MetadataStore) -> None:
 
 
 def fresh_url(kind: str, servers: Servers) -> str:
-    """Return the URL of a store that is empty."""
+    """Return the URL of an empty store."""
     return f"{kind}://{servers.addresses}/t{uuid.uuid4().hex[:10]}"

@@ -29,7 +29,7 @@ class Model:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Three sessions, and the values as they ought to be."""
+    """Three sessions, and the values that they must return."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""URLs of stores that are servers: what they say, and what is refused with what is wanted."""
+"""URLs of stores on servers: their meaning, and errors that say what is wrong and what is valid."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests are gathered while one batch is under way, and each has its own outcome."""
+"""Requests are collected while one batch is in progress, and each has its own outcome."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Sent:
-    """Answers with twice each number, refuses odd ones, and can be held back."""
+    """Answers each number with its double, refuses odd numbers, and can be held back."""
 
     def __init__(self, most: int = 100) -> None:
         self.batches: list[list[int]] = []

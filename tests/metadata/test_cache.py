@@ -1,4 +1,4 @@
-"""The typed cache: what it keeps, what it forgets, and that nobody reads what is old."""
+"""The typed cache: what it keeps, what it forgets, and that nobody reads outdated values."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -101,7 +101,7 @@ async def test_ones_own_writes_are_seen_at_once(cache: MetadataCache[Thing]) -> 
 
 
 async def test_ones_own_writes_are_seen_before_they_are_reported(host: MetadataHost) -> None:
-    """As with a store on another machine, whose answers overtake its notifications."""
+    """As with a store on another machine, whose answers can overtake its notifications."""
     session = host.open_session()
     cache = MetadataCache(session, JsonCodec(Thing))
     session._observers.clear()
@@ -308,7 +308,7 @@ async def test_a_closed_cache_hears_of_nothing(
     )
 )
 def test_caches_agree_with_the_store_after_any_steps(steps: list[tuple[int, str, str]]) -> None:
-    """Each step through some cache; those that are connected then read what the store has."""
+    """Each step uses some cache; afterwards the connected caches read what the store has."""
 
     async def run() -> None:
         host = MetadataHost()

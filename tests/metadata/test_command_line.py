@@ -1,4 +1,4 @@
-"""`tms metadata` on ZooKeeper and etcd, as an operator uses it."""
+"""`tms metadata` on ZooKeeper and etcd, as an operator would use it."""
 
 import json
 import subprocess
@@ -41,7 +41,7 @@ def test_changes_are_reported_as_they_happen(remote: str) -> None:
     )
 
     def has_ended() -> bool:
-        on(remote, "put", "/a/b", "x")  # again, for it may not watch yet
+        on(remote, "put", "/a/b", "x")  # repeated, because the watch may not have begun
         return watching.poll() is not None
 
     wait_until(has_ended)

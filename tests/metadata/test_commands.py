@@ -1,4 +1,4 @@
-"""The commands that start real servers for trying, and `tms metadata` on those."""
+"""The commands that start real servers for a trial, and `tms metadata` on those servers."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Servers that are killed, of one and of three, while a store is used."""
+"""Metadata servers are killed, one alone and one of three, while a store is in use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -50,7 +50,7 @@ def three(
 
 @dataclass
 class Writer:
-    """Counts a value up, and knows how far it was acknowledged."""
+    """Increments a value, and knows the last acknowledged increment."""
 
     store: MetadataStore
     acknowledged: int = 0
@@ -74,7 +74,7 @@ class Writer:
         await until(lambda: self.acknowledged >= number)
 
     async def end(self, writing: "asyncio.Future[None]", cache: MetadataCache[int]) -> None:
-        """Write no more; then the cache soon has what was acknowledged."""
+        """Stop writing; the cache must soon have the last acknowledged value."""
         self.is_done = True
         async with in_time():
             await writing

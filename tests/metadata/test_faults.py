@@ -1,4 +1,4 @@
-"""Connections that break, are silent or slow, and sessions that are lost: with real servers."""
+"""Connections that break, hang or are slow, and sessions that are lost, with real servers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.anyio
 SHORT_S = 3.0
 """A session timeout that a test can wait for."""
 LONGER_S = 6.0
-"""One whose last sixth, in which the session counts as lost here, is longer than a busy machine's
-pauses."""
+"""A timeout whose last sixth, in which the client treats the session as lost, is longer than a busy
+machine's pauses."""
 LOST, BACK = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
 GONE, NEW_ONE = SessionEvent.SESSION_LOST, SessionEvent.SESSION_REESTABLISHED
 
@@ -64,7 +64,7 @@ async def lasting(remote: str, sessions_at: Open) -> AsyncIterator[Behind]:
 async def short(
     request: pytest.FixtureRequest, remote: str, sessions_at: Open
 ) -> AsyncIterator[Behind]:
-    """A session that does not."""
+    """A session that expires during the test's faults."""
     found = await behind(remote, sessions_at, getattr(request, "param", SHORT_S))
     yield found
     found.proxy.close()
@@ -72,14 +72,14 @@ async def short(
 
 @pytest.fixture
 async def on_etcd(etcd: Servers, sessions_at: Open) -> AsyncIterator[Behind]:
-    """As `lasting`, with etcd alone."""
+    """Like `lasting`, but only with etcd."""
     found = await behind(fresh_url("etcd", etcd), sessions_at, 30)
     yield found
     found.proxy.close()
 
 
 def server_of(store: MetadataStore) -> Any:
-    """Return what a store has of its server, to look within."""
+    """Return the internal client by which a store reaches its server."""
     assert isinstance(store, RemoteStore)
     return store._server
 
@@ -158,17 +158,17 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
     is_let_through: list[bool] = []
     with Hearing(int(host.rpartition(":")[2])) as proxy:
         other = await sessions_at(remote)
-        # One of its two ways is held with a put inside, as by a server that pauses.
+        # The connection through the proxy is held with a put in transit, as if its server paused.
         store = await sessions_at(f"{kind}://{proxy.address},{host}/{base}", SHORT_S)
         await store.put("/k", b"first")
         proxy.hold()
         await until(is_put)
-        assert refused or kind == "zk"  # which takes either way first
-        proxy.delay_s = 1  # so that the end of the connection does not overtake what was held
+        assert refused or kind == "zk"  # ZooKeeper may use either first
+        proxy.delay_s = 1  # so that the end of the connection does not overtake the held put
         proxy.release()
         await until(lambda: not refused or any(is_let_through))
         for number in range(20):
-            await other.put(f"/later{number}", b"")  # the server has carried it out by then
+            await other.put(f"/later{number}", b"")  # by now the server has processed it
 
         found = await other.get("/k")
         assert found is not None
@@ -177,7 +177,7 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
 
 
 async def test_a_session_is_not_asked_for_on_a_way_that_is_not_made_yet(on_etcd: Behind) -> None:
-    """The answer would be for the session before, and may come when there is a new one."""
+    """The answer would be about the previous session, and might arrive during a new one."""
     server = server_of(on_etcd.store)
     on_etcd.proxy.close()
     await on_etcd.until_events(LOST)
@@ -210,7 +210,7 @@ async def test_nothing_is_put_for_a_session_that_has_just_ended(on_etcd: Behind)
     store, connection = on_etcd.store, server_of(on_etcd.store)._connection
     lease, connection.lease = connection.lease, 0
     putting = asyncio.ensure_future(store.put("/e", b"", ephemeral=True))
-    await turns()  # it takes the lease as it is, and there is a new one when it is sent
+    await turns()  # it takes the current lease, which has been replaced when it is sent
     connection.lease = lease
 
     with pytest.raises(MetadataUnavailable):
@@ -236,7 +236,7 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     await found.until_events(LOST, BACK)
 
     assert await cache.get("/k") == 4
-    # The other session must be renewed if it had not received everything by then.
+    # The other session must be renewed if it had missed something.
     await until(lambda: found.other.is_connected)
     await found.other.put("/k", b"5")
 

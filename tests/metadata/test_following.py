@@ -1,4 +1,4 @@
-"""Changes of a metadata store are followed, whatever fails, and for as long as they should be."""
+"""Changes of a metadata store are followed through all failures, for as long as needed."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ def anyio_backend() -> object:
 
 
 class Followed:
-    """Work that fails until it may succeed."""
+    """Work that fails until the test lets it succeed."""
 
     def __init__(self) -> None:
         self.host = MetadataHost()
@@ -90,7 +90,7 @@ async def test_it_ends_even_if_something_happens_at_that_moment() -> None:
     await followed.until_called()
     task = followed.following._task
     assert task is not None
-    await passes(0.01)  # it waits to do it again
+    await passes(0.01)  # it waits before it retries
     followed.following.wake()
     asyncio.get_running_loop().call_soon(task.cancel)
     await asyncio.wait([task], timeout=WAIT_S_MAX)

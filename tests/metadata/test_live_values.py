@@ -1,4 +1,4 @@
-"""Values that are at hand in memory are those of the store, soon after each change."""
+"""Values cached in memory equal those of the store, soon after each change."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ def anyio_backend() -> object:
 
 
 class Followed:
-    """Values, and the notifications about them."""
+    """Values, and the notifications about their changes."""
 
     def __init__(self, store: MetadataStore, clock: ManualClock) -> None:
         self.store = store
@@ -49,7 +49,7 @@ Follow = Callable[[MetadataStore], Awaitable[Followed]]
 
 @pytest.fixture
 def clock() -> ManualClock:
-    """The one that the store in memory and all who follow it share: two may differ by 1 ms."""
+    """The clock that the store in memory and its followers share; two clocks may differ by 1 ms."""
     return ManualClock(0)
 
 
@@ -155,7 +155,7 @@ async def test_what_changed_while_a_connection_was_lost_is_seen_as_it_comes_back
 async def test_changes_are_known_as_of_the_oldest_that_is_not_read(
     follow: Follow, sessions: tuple[LocalSession, LocalSession], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even if a later one is notified while the store fails to notify the first."""
+    """This holds even if a later change is notified while the read of the first one fails."""
     here = await follow(sessions[0])
     asked, fails = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""The contract on memory and on this machine's disk, and what the disk's store keeps."""
+"""The store contract in memory and on this machine's disk, and what the store on disk keeps."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

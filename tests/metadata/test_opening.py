@@ -1,4 +1,4 @@
-"""A metadata store is opened by its URL, and a folder once in a process."""
+"""A metadata store is opened by its URL, and a folder only once per process."""
 
 import asyncio
 from pathlib import Path

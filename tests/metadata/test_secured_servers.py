@@ -1,4 +1,4 @@
-"""TLS and credentials, with real servers that ask for both."""
+"""TLS and credentials, with real servers that require both."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ def openssl(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ca.pem, and server and client with .pem and .key, vouched for by it."""
+    """Create ca.pem, and for server and client a .pem and a .key that the CA has signed."""
     if shutil.which("openssl") is None:
         pytest.skip("certificates need openssl: apt-get install openssl")
     folder = tmp_path_factory.mktemp("certificates")
@@ -85,7 +85,7 @@ def tls_etcd(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture(params=["zk", "etcd"])
 def tls(request: pytest.FixtureRequest) -> str:
-    """The URL of a store whose server wants TLS both ways."""
+    """The URL of a store whose server requires TLS with client certificates."""
     name = "tls_zookeeper" if request.param == "zk" else "tls_etcd"
     return f"{request.param}://{request.getfixturevalue(name)}/tms"
 
@@ -130,7 +130,7 @@ async def test_a_server_that_the_authority_does_not_vouch_for_is_none(
 
 @pytest.fixture
 async def guarded_etcd(tmp_path: Path) -> AsyncIterator[Servers]:
-    """An etcd that asks who one is."""
+    """An etcd that requires authentication."""
     try:
         servers = etcd_servers.start(tmp_path)
     except CannotStart as error:

@@ -1,4 +1,4 @@
-"""The models of the store, the cache and the lock on ZooKeeper and etcd, real ones."""
+"""The models of the store, the cache and the lock on real ZooKeeper and etcd servers."""
 
 import asyncio
 from contextlib import suppress
@@ -26,7 +26,7 @@ EXAMPLES = settings(
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.generate),
 )
-"""Not shrunk: each example has a store of its own, and takes a second."""
+"""Without shrinking: each example has a store of its own, and takes a second."""
 
 
 @pytest.fixture(params=["zk", "etcd"])
@@ -37,7 +37,7 @@ def servers(request: pytest.FixtureRequest) -> tuple[str, Servers]:
 
 
 async def expired(store: MetadataStore) -> None:
-    """End a session on the server's side, and wait until there is another."""
+    """End a session on the server's side, and wait for the next session."""
     is_back = asyncio.Event()
 
     def happen(event: SessionEvent) -> None:
@@ -52,7 +52,7 @@ async def expired(store: MetadataStore) -> None:
 
 
 class ServerMachine(StoreMachine):
-    """Three sessions with a server. What is reported, and what went with a session, comes later."""
+    """Three sessions with a server. Notifications, and removals at a session's end, come late."""
 
     servers: tuple[str, Servers]
 
@@ -141,7 +141,7 @@ async def play_with_caches(url: str, steps: list[tuple[int, str, str]]) -> None:
 
 
 async def until_caches_agree(store: MetadataStore, caches: list[MetadataCache[int]]) -> None:
-    """Return when all caches have what the store has; without asking them to look."""
+    """Wait until all caches have what the store has, without making them read it."""
     for path in ("/a", "/a/b", "/c"):
         found = await store.get(path)
         wanted = None if found is None else int(found.value)
@@ -212,7 +212,7 @@ async def happen(what: str, store: MetadataStore) -> None:
             await store.delete("/lock")
     else:
         with suppress(Unavailable):
-            await store.get("/lock")  # the session is first notified of earlier changes
+            await store.get("/lock")  # the session first receives earlier notifications
 
 
 async def until_one_holds(store: MetadataStore, locks: list[ResourceLock]) -> None:

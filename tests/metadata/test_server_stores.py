@@ -1,4 +1,4 @@
-"""The contract on ZooKeeper and etcd, real ones."""
+"""The store contract on real ZooKeeper and etcd servers."""
 
 import asyncio
 from typing import Any

@@ -14,7 +14,7 @@ from tms.metadata.journal import MetadataJournal
 
 
 class JournalledMachine(StoreMachine):
-    """The same on rows, which are read again now and then."""
+    """The same model on journalled rows, which are read again now and then."""
 
     async def begin(self) -> None:
         self.rows = FailingRows()
@@ -32,7 +32,7 @@ class JournalledMachine(StoreMachine):
             old = self.model.get(path)
             version = 0 if old is None else old.version + 1
             self.model[path] = Model(b"?", version, None if old is None else old.owner)
-        # Whatever is changed next settles it.
+        # The next change of anything settles the outcome.
         self.runner.run(self.sessions[0].put("/settle", b""))
         self.runner.run(self.sessions[0].delete("/settle"))
 

@@ -1,4 +1,4 @@
-"""Files of `ops/`: each is checked by its own tool if it is installed, and cheaply by itself."""
+"""Files of `ops/`: each is checked by its own tool if that is installed, and briefly without."""
 
 import json
 import re
@@ -22,11 +22,11 @@ METRICS = frozenset(
     re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
 )
 EXPOSURE_MAX = 30
-"""Ten times what `systemd-analyze security` may say."""
+"""Ten times the exposure that `systemd-analyze security` may report."""
 
 
 def ran(*command: object, cwd: Path = ROOT) -> str:
-    """Run a tool, which must succeed, and return its output; skip the test without the tool."""
+    """Run a tool, which must succeed, and return its output; skip the test if it is missing."""
     tool = shutil.which(str(command[0]))
     if tool is None:
         pytest.skip(f"{command[0]} is not installed")
@@ -44,7 +44,7 @@ def ran(*command: object, cwd: Path = ROOT) -> str:
 
 
 def named_in(expression: str) -> set[str]:
-    """Return the metrics of an expression as docs/metrics.md names them."""
+    """Return the metrics of an expression, with the names that docs/metrics.md uses."""
     names = re.findall(r"\b(?:tms|process)_\w+", expression)
     return {re.sub(r"_(bucket|count|sum)$", "", name) for name in names}
 

@@ -1,4 +1,4 @@
-"""A hostile server does not fill the memory, and a kept connection that broke is not used."""
+"""A hostile server cannot fill the memory, and a broken kept-alive connection is not used."""
 
 import gzip
 import zlib
@@ -84,13 +84,13 @@ async def test_gzip_is_read_and_an_empty_body_is_empty() -> None:
 
 
 async def test_a_connection_that_ended_while_the_loop_was_busy_is_not_used() -> None:
-    """A program may keep the loop for long; what was sent then would be of unknown outcome."""
+    """A program may block the loop for long; a request sent then would have an unknown outcome."""
     async with peer_that(answering(OK)) as peer:
         way = Upstream(peer.url)
         assert await body_of(await get(way)) == b"ok"
         peer.behaviour = answering(OK)
         [connection] = way._idle
-        connection._transport.pause_reading()  # its end is not seen by the loop
+        connection._transport.pause_reading()  # the loop does not see its end
         await until(lambda: not connection.is_usable)
         assert not connection.is_closing
         assert await body_of(await get(way)) == b"ok"

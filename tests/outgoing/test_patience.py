@@ -18,7 +18,7 @@ WHOLE, PARTS = Patience(10.0), Patience(10.0, 0)
 
 
 class Wire(asyncio.Transport):
-    """A transport that ends nowhere."""
+    """A transport that sends nothing, and counts the bytes written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Wire(asyncio.Transport):
 
 
 class Way:
-    """A way with one connection, and what is said on it."""
+    """An `Upstream` with one connection, and the server's side of it."""
 
     def __init__(self) -> None:
         self.wire = Wire()
@@ -72,7 +72,7 @@ def loop() -> Iterator[VirtualLoop]:
 
 
 def run(loop: VirtualLoop, story: Callable[[Way], Awaitable[None]]) -> float:
-    """Return how many seconds a story took."""
+    """Return how many seconds a story took, in virtual time."""
 
     async def told() -> float:
         begun_s, way = loop.time(), Way()
@@ -128,7 +128,7 @@ def test_a_large_answer_may_take_longer_if_it_continues(loop: VirtualLoop) -> No
 
 
 def test_each_part_that_is_waited_for_has_its_time(loop: VirtualLoop) -> None:
-    """Also after its reader was busy for long with the one before."""
+    """This holds even if the reader was busy with the previous part for long."""
 
     async def story(way: Way) -> None:
         asking = way.ask(PARTS)

@@ -1,4 +1,4 @@
-"""Servers by proxies: which one the environment names, and what it sees."""
+"""Servers reached through proxies: which proxy the environment names, and what the proxy sees."""
 
 import asyncio
 import ssl
@@ -127,7 +127,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @contextmanager
 def trusting(tls: ssl.SSLContext) -> Iterator[None]:
-    """Make the machine trust the authorities of `tls`: a proxy is checked by the machine's."""
+    """Make this machine trust the authorities of `tls`, which it uses to verify proxies."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl, "create_default_context", lambda: tls)
         yield

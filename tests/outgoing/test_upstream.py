@@ -1,4 +1,4 @@
-"""Requests to another server over kept connections, and their answers."""
+"""Requests to another server over kept-alive connections, and their answers."""
 
 import asyncio
 import gc

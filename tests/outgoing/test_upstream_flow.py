@@ -1,4 +1,4 @@
-"""Bodies to and from another server wait for their receiver, and their connections have bounds."""
+"""Bodies to and from another server wait for their receiver, and connections buffer little."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -72,7 +72,7 @@ async def test_a_body_waits_for_a_peer_that_does_not_read() -> None:
 
 
 async def settled(value: Callable[[], int]) -> None:
-    """Return when a number does not change any more."""
+    """Return once a number no longer changes."""
     before = -1
     while before != value():
         before = value()
@@ -209,7 +209,7 @@ async def test_an_idle_connection_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 async def test_who_waits_for_a_connection_may_leave_at_any_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No connection, and no room for one, is lost with them."""
+    """A cancelled request loses no connection, and no place for one."""
     monkeypatch.setattr(upstream, "CONNECTIONS_MAX", 1)
     last = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok"
     for said in (OK, last):

@@ -1,4 +1,4 @@
-"""URLs are read strictly: what is not certainly one place is refused."""
+"""URLs are parsed strictly: a URL that does not clearly name one place is refused."""
 
 from base64 import b64encode
 
@@ -52,7 +52,7 @@ ODD = [
     *("http://fa\N{LATIN SMALL LETTER SHARP S}.de", "http://\N{FULLWIDTH LATIN SMALL LETTER H}"),
     *("http://h\N{IDEOGRAPHIC FULL STOP}evil", "http://h\N{ZERO WIDTH JOINER}", "http://h\ud800"),
 ]
-"""Texts that others read in several ways, or that name nothing."""
+"""Texts that programs read in different ways, or that name nothing."""
 
 
 @pytest.mark.parametrize(

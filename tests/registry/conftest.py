@@ -9,6 +9,6 @@ from tests.registry.registries import Registries, opened
 
 @pytest.fixture
 async def registries() -> AsyncIterator[Registries]:
-    """Registries on one log, made when they are asked for."""
+    """Registries on one log, created on request."""
     async with opened() as made:
         yield made

@@ -1,4 +1,4 @@
-"""Registries of which a test says by hand who is elected."""
+"""Registries whose elections a test decides by hand."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ class ByHand:
 
 
 class Server:
-    """A registry that is one of several, with an election by hand or another one."""
+    """One of several registries, with an election by hand or a given one."""
 
     def __init__(
         self,

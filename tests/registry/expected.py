@@ -1,6 +1,6 @@
 """The answers that a registry must give, and its state afterwards: a plain model of the rules.
 
-Schemas are shapes. Two records fit each other; two of anything else only if they are equal.
+Schemas are shapes. Two records are always compatible; two other shapes only if they are equal.
 """
 
 import copy
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
     @property
     def fits_only(self) -> str:
-        """The kind of shapes that it may fit."""
+        """The kind of shapes that it can be compatible with."""
         return "user" if self.kind == "written out" else self.kind
 
     @property
@@ -51,7 +51,7 @@ class Kept:
 
 
 class Wrong(Exception):
-    """Raised for what is refused, with the code."""
+    """Raised for a refused request, with the code of the refusal."""
 
 
 def refuse(code: int) -> Any:
@@ -64,17 +64,17 @@ class Expected:
 
     subjects: dict[str, dict[int, Kept]] = field(default_factory=dict)
     used: dict[int, Shape] = field(default_factory=dict)
-    """By id its schema."""
+    """The schema of each id."""
     next_id: int = 1
     levels: dict[str, str] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     given: dict[int, Shape] = field(default_factory=dict)
-    """By id what it was given to by the registry itself, ever."""
+    """The schema to which the registry itself ever assigned each id."""
     had: dict[int, set[str]] = field(default_factory=dict)
-    """By id the texts that it ever had. Who imports may give an id again that is free."""
+    """The texts that each id ever had. An import may reuse an id that is free."""
 
     def tried(self, act: Callable[["Expected"], Any]) -> tuple["Expected", Any]:
-        """Return what there is after an act, and what it answers."""
+        """Return the state after an act, and the answer to it."""
         after = copy.deepcopy(self)
         try:
             return after, act(after)
@@ -137,7 +137,7 @@ class Expected:
         return schema_id, number
 
     def same(self, meant: dict[int, Kept], shape: Shape) -> list[tuple[int, Kept]]:
-        """Return versions of a shape, latest first; else the users that it has written out."""
+        """Return versions of a shape, latest first; if none, the users that it writes out."""
         same = [(number, kept) for number, kept in meant.items() if kept.shape == shape]
         if not same and shape.kind == "written out":
             users = [each for each in meant.items() if each[1].shape.kind == "user"]

@@ -1,4 +1,7 @@
-"""Hostile schemas that harm the processes that check them. Each imports little, so starts soon."""
+"""Hostile schemas that harm the processes that check them.
+
+This module imports little, so that the processes start fast.
+"""
 
 import os
 import threading
@@ -30,7 +33,7 @@ def die(*_: object) -> None:
 
 
 def parse_and_die(questions: Sequence[Source], folder: str | None) -> list[NoSchema]:
-    """Return what had to be parsed; the first process that parses dies before the last one."""
+    """Return the texts that were parsed; the first process dies before it parses the last one."""
     kept_parses.PARSE_S_MIN = 0.0
     kept, parsed = KeptParses(), []
     kept.folder = folder

@@ -13,7 +13,7 @@ class Died(BaseException):
 
 
 class LossyMessaging:
-    """The same as another, but for the next publish."""
+    """Passes calls on to another interface; the next publish can be made to get lost."""
 
     def __init__(self, messaging: Messaging) -> None:
         self._messaging = messaging

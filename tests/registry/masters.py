@@ -1,4 +1,4 @@
-"""Several servers of one registry, of which one is master: processes on one TMS."""
+"""Several servers of one registry, one of them the master: processes on one TMS."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ SERVERS = 3
 http = httpx.Client(
     timeout=WAIT_S_MAX, limits=httpx.Limits(max_keepalive_connections=0), trust_env=False
 )
-"""Has a new connection for each request: servers are killed in between."""
+"""Opens a new connection for each request, because servers are killed in between."""
 ElectedBy = Callable[[int], tuple[str, ...]]
-"""Gives the flags of a server that say how the master is elected, by the server's number."""
+"""Returns the flags by which the server of this number elects the master."""
 
 
 class Masters:
@@ -35,17 +35,17 @@ class Masters:
         self._port, *self._ports = free_ports(1 + SERVERS)
         self.store = self.start_store()
         self.proxies = [stack.enter_context(Proxy(self._port)) for _ in self._ports]
-        """Each server reaches the log through its own."""
+        """Each server reaches the log through a proxy of its own."""
         self.servers = [self.start(number) for number in range(SERVERS)]
 
     def start_store(self) -> ServerProcess:
-        """Start the TMS that has the log, all of it: it is not compacted."""
+        """Start the TMS that holds the log, without compaction, so that the log stays complete."""
         flags = "--cleanup-period-s", "3600"
         server = ServerProcess(f"leveldb:{self._folder}", *flags, port=self._port)
         return self._stack.enter_context(server)
 
     def start(self, number: int, *more: str) -> ServerProcess:
-        """Start a server, again at its address."""
+        """Start a server, or restart it at its address."""
         log = f"http://{self.proxies[number].address}"
         by = self.elected_by(number)
         flags = ("--registry-mode", "master", "--registry-log", log, *by, *more)
@@ -64,7 +64,7 @@ class Masters:
         return told
 
     def master(self) -> int:
-        """Return the number of the master, once there is one; only one may say that it is."""
+        """Return the number of the master, once there is one; only one server may claim to be."""
         found: list[int] = []
 
         def look() -> bool:
@@ -79,7 +79,7 @@ class Masters:
         return [number for number, each in enumerate(self.servers) if each.is_running]
 
     def agreed(self) -> None:
-        """Return once all name one master in one epoch."""
+        """Return once all servers name the same master in the same epoch."""
 
         def look() -> bool:
             told = [self.status(number) for number in self.alive()]
@@ -90,7 +90,7 @@ class Masters:
         until(look)
 
     def check_epochs(self) -> None:
-        """Check by the log that who began an epoch wrote in no other one that it did not begin."""
+        """Check by the log that a server wrote only in epochs that it began."""
         began: dict[str, set[int]] = {}
         wrote: dict[str, set[int]] = {}
         epoch = 0
@@ -109,14 +109,14 @@ class Masters:
             assert wrote.get(node, set()) <= epochs
 
     def entries(self) -> Iterator[Entry]:
-        """Give all that the log has."""
+        """Yield all entries of the log."""
         with tms.connect(self.store.url, namespace="system") as client:
             for message in client.topic("_schemas").poll(limit=100_000):
                 yield decode(message)
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Wait until something holds. A server that does not answer is asked again."""
+    """Wait until a condition holds. A server that does not answer is asked again."""
 
     def holds() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Random histories of three registries of which one is master, held against the same plain model.
+"""Random histories of three registries, one of them the master, compared with the same plain model.
 
 A new master continues after the end of the log. The former master is not notified: it still counts
 itself as the master, and must find out from the log before it has written anything.

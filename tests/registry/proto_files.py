@@ -1,4 +1,4 @@
-"""Protobuf files as a strategy of hypothesis, and changes of them."""
+"""Protobuf files as a strategy of hypothesis, and changes to them."""
 
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +14,7 @@ LABELS = {"proto2": ("optional", "repeated", "required"), "proto3": ("", "option
 
 @dataclass(frozen=True)
 class FileField:
-    """A field, in whichever oneof."""
+    """A field, in a oneof or in none."""
 
     tag: int
     name: str
@@ -74,19 +74,19 @@ TYPES = st.one_of(
 
 @st.composite
 def fields(draw: st.DrawFn, syntax: str) -> tuple[FileField, ...]:
-    """Give fields with tags of their own."""
+    """Generate fields with distinct tags."""
     tags = draw(st.lists(st.integers(1, 12), max_size=5, unique=True))
     return tuple(draw(one_field(syntax, tag)) for tag in tags)
 
 
 @st.composite
 def one_field(draw: st.DrawFn, syntax: str, tag: int) -> FileField:
-    """Give a field of a tag."""
+    """Generate a field with this tag."""
     kind = draw(TYPES)
     is_map = kind.startswith("map")
     label = draw(st.sampled_from(LABELS[syntax]))
     if label == "required" and kind in ("M", "In", ".p.q.M.In"):
-        label = "optional"  # a message that must have itself is never whole
+        label = "optional"  # a message that requires itself can never be complete
     oneof = "" if is_map else draw(st.sampled_from(["", "", "", "one", "two"]))
     options: tuple[str, ...] = draw(st.sampled_from([(), (), ("deprecated = true",)]))
     if syntax == "proto2" and kind == "string" and not oneof and label != "repeated":
@@ -120,7 +120,7 @@ def files(draw: st.DrawFn) -> File:
 
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[File, File]:
-    """Give a file, and the same with one or two changes of its fields."""
+    """Generate a file, and the same file with one or two changes to its fields."""
     old = draw(files())
     new = old
     for _ in range(draw(st.integers(1, 2))):

@@ -1,4 +1,4 @@
-"""Protobuf files with options wherever there may be some, as a strategy of hypothesis.
+"""Protobuf files with options wherever they are allowed, as a strategy of hypothesis.
 
 What defines the options is a file that they import.
 """
@@ -56,7 +56,7 @@ ENUMS = st.sampled_from(["ZERO", "ONE", "MINUS"])
 
 
 def parts(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Give messages in text format."""
+    """Generate messages in text format."""
     braced = st.sampled_from(["{{ {} }}", "< {} >"])
     part = st.one_of(
         INTS.map(lambda each: f"i: {each}"),
@@ -104,7 +104,7 @@ BUILT_IN = {
 
 @st.composite
 def options(draw: st.DrawFn, kind: str, without: str = "") -> list[str]:
-    """Give options of a kind, none twice that may be there once."""
+    """Generate options of a kind; those that may occur only once do so."""
     dot = draw(st.sampled_from(["", ".o.p.", "p."]))
     own = {
         f"({dot}{kind}_int)": INTS,
@@ -140,7 +140,7 @@ def options(draw: st.DrawFn, kind: str, without: str = "") -> list[str]:
 
 @st.composite
 def lines(draw: st.DrawFn, kind: str) -> str:
-    """Give options on lines of their own."""
+    """Generate options, each on a line of its own."""
     return " ".join(f"option {each};" for each in draw(options(kind)))
 
 
@@ -153,7 +153,7 @@ def compact(draw: st.DrawFn, kind: str, *more: str, without: str = "") -> str:
 
 @st.composite
 def files_with_options(draw: st.DrawFn) -> str:
-    """Give files whose options are those of `OPTIONS`."""
+    """Generate files whose options are those of `OPTIONS`."""
     named, other = 'json_name = "n@me"', "json_name = '1 \"'"
     field = draw(compact("Field", named, "default = 0x1F", without="type"))
     return f"""syntax = "proto2"; package o.p; import "{OPTIONS_NAME}"; {draw(lines("File"))}

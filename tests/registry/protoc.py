@@ -20,7 +20,7 @@ GOOGLES = Path(money_pb2.__file__).parents[2]
 def described(
     text: str, imported: Mapping[str, str] | None = None
 ) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return the descriptor that protoc makes of a file; None if it refuses it.
+    """Return the descriptor that protoc makes of a file; None if protoc refuses the file.
 
     `imported` are texts that it may import, by their names.
     """
@@ -46,7 +46,7 @@ def described(
 
 @cache
 def classes(text: str) -> dict[str, Any]:
-    """Return the classes of the messages at the top of a file, by their names in it."""
+    """Return the classes of a file's top-level messages, by their names in the file."""
     found = described(text)
     assert found is not None, text
     pool = descriptor_pool.DescriptorPool()

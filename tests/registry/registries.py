@@ -29,18 +29,18 @@ TOPIC = TopicId("system", "_schemas")
 
 
 def fixed(size: int) -> str:
-    """Return a schema, another one for each size; no two fit each other."""
+    """Return a schema that differs for each size; no two of them are compatible."""
     return f'{{"type":"fixed","name":"F","size":{size}}}'
 
 
 def record(*names: str) -> str:
-    """Return a record whose fields all have defaults: any two fit each other."""
+    """Return a record whose fields all have defaults: any two are compatible."""
     fields = ",".join(f'{{"name":"{name}","type":"int","default":0}}' for name in names)
     return f'{{"type":"record","name":"R","fields":[{fields}]}}'
 
 
 class Called:
-    """One registry. What it refuses is returned as the code."""
+    """One registry; its calls return a refusal as its code."""
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry

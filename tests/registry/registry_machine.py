@@ -1,8 +1,8 @@
-"""Random histories on one log, by several registries, held against one plain model.
+"""Random histories on one log, by several registries, compared with one plain model.
 
 Every registry must answer as if it were the only one. In between, the answer to a write is lost, or
-the registry dies before it gets it: then the request was done or not, and the log shows which. The
-log is compacted, years pass, and some registries have not read for long.
+the registry dies before it gets it: the log shows whether the request was done. The log is
+compacted, years pass, and some registries lag far behind.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ LOSSES = st.sampled_from([None, None, None, None, "lost", "not sent", "died", "d
 LEVELS = st.sampled_from([None, "NONE", "BACKWARD", "FULL_TRANSITIVE"])
 MODES = st.sampled_from([*["READWRITE"] * 6, "READONLY", "READONLY_OVERRIDE", "IMPORT", "IMPORT"])
 MESSAGES_MAX = 8
-"""So few that deletions of several versions go in parts."""
+"""So few that a deletion of several versions needs several publishes."""
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -65,7 +65,7 @@ class Histories(RuleBasedStateMachine):
         self.runner.close()
 
     def seen(self) -> dict[str, Any]:
-        """Return what a registry has that reads the whole log now."""
+        """Return the state of a registry that reads the whole log now."""
         called = self.made.make()
         self.run(called.subjects())
         return shown(called.registry.state)
@@ -77,7 +77,7 @@ class Histories(RuleBasedStateMachine):
         act: Callable[[Expected], Any],
         ask: Callable[[Called], Awaitable[Any]],
     ) -> None:
-        """Make a registry do something, and see that it answers as it must."""
+        """Make a registry carry out a write, and check that it answers correctly."""
         number = which % len(self.called)
         after, answer = self.expected.tried(act)
         self.lossy.loss = loss
@@ -87,7 +87,7 @@ class Histories(RuleBasedStateMachine):
             self.called[number] = self.start()
             seen = self.seen()
             if seen not in (shown_of(after), shown_of(self.expected)):
-                self.run(ask(self.called[number]))  # a part of it was done, and now the rest
+                self.run(ask(self.called[number]))  # a part was done; this does the rest
                 seen = shown_of(after)
             if seen == shown_of(after):
                 self.expected = after
@@ -131,7 +131,7 @@ class Histories(RuleBasedStateMachine):
     def register_a_user_that_is_written_out(
         self, which: int, loss: str | None, subject: str, size: int
     ) -> None:
-        """Register a type, one that refers to it, and then what that means in one text."""
+        """Register a type, another that refers to it, and then the same meaning in one text."""
         other = "a" if subject == "b" else "b"
         self.register(which, None, other, Shape("fixed", size))
         for number, kept in self.expected.live(other).items():
@@ -154,7 +154,7 @@ class Histories(RuleBasedStateMachine):
         shape: Shape,
         numbers: tuple[int, int | None],
     ) -> None:
-        """Import with an id, and perhaps as a version."""
+        """Import a schema with an id, and perhaps as a version."""
         wanted, version = numbers
         if self.expected.mode(subject) == "IMPORT":
             self.write_schema(which, loss, subject, shape, wanted=wanted, version=version)
@@ -165,7 +165,7 @@ class Histories(RuleBasedStateMachine):
     def import_over_a_deleted_version(
         self, which: int, subject: str, shapes: tuple[Shape, Shape], wanted: int
     ) -> None:
-        """Import a version, and another one in its place; let the tombstones go."""
+        """Import a version, then another in its place, and let the tombstones expire."""
         self.set_mode(which, None, subject, "IMPORT", force=True)
         self.write_schema(which, None, subject, shapes[0], wanted=wanted, version=1)
         self.delete_version(which, None, subject, 1, permanent=False)
@@ -224,7 +224,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(which=WHICH, schema_id=st.integers(1, 8))
     def look_at_an_id(self, which: int, schema_id: int) -> None:
-        """A registry may not know yet that an id is gone, but it has only what the id had."""
+        """A registry may not know yet that an id is gone; then it returns what the id once had."""
         called = self.called[which % len(self.called)]
         told = self.run(called.text_of(schema_id))
         used = self.expected.used.get(schema_id)
@@ -236,7 +236,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(which=WHICH, subject=SUBJECTS)
     def delete_and_forget(self, which: int, subject: str) -> None:
-        """Delete a subject softly and for good, and let the tombstones go."""
+        """Delete a subject softly, then permanently, and let the tombstones expire."""
         self.delete_subject(which, None, subject, permanent=False)
         self.delete_subject(which, None, subject, permanent=True)
         self.time_passes(1.1)
@@ -279,7 +279,7 @@ class Histories(RuleBasedStateMachine):
 
 
 def shown(state: State) -> dict[str, Any]:
-    """Return what a state has, without what it may forget."""
+    """Return the content of a state, without the parts that it may forget."""
     return {
         "versions": {
             subject: {
@@ -296,7 +296,7 @@ def shown(state: State) -> dict[str, Any]:
 
 
 def shown_of(expected: Expected) -> dict[str, Any]:
-    """Return the same of what is expected."""
+    """Return the same content of the expected state."""
     return {
         "versions": {
             subject: {

@@ -1,4 +1,4 @@
-"""Clients that register and delete schemas at several servers, while these are killed.
+"""Clients that register and delete schemas at several servers while the servers are killed.
 
 All answers are recorded. In the end: no id ever meant two schemas, everything that was acknowledged
 and not deleted exists, and all servers give the same answers.
@@ -20,14 +20,14 @@ SUBJECTS = 12
 TIMEOUT_S = 15.0
 S_MAX = WAIT_S_MAX
 UNCERTAIN = (50001, 50002, 50003, 50004)
-"""Codes of what may be done or not, while servers are killed."""
+"""Codes of requests that may or may not be done, because servers are killed."""
 
 
 class Storm:
-    """Clients at work. A context manager; at its end they have stopped."""
+    """Clients that send requests. A context manager; at its end they have stopped."""
 
     def __init__(self, urls: Sequence[str], seed: int) -> None:
-        """Work at the registries of `urls`."""
+        """Send the requests to the registries at `urls`."""
         self._urls = urls
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Storm:
         self.done = 0
         """Requests that were answered with 200."""
         self.texts: dict[int, str] = {}
-        """The text of each id, as clients were answered."""
+        """The text of each id, as clients received it."""
         self.wrong: list[str] = []
         self.kept: dict[str, tuple[str, int]] = {}
         """For each subject, its client's last answer: text and id. None were deleted."""
@@ -55,7 +55,7 @@ class Storm:
             thread.join()
 
     def until_more(self, count: int) -> None:
-        """Return once so many more requests were answered with 200."""
+        """Return once this number of further requests were answered with 200."""
         wanted = self.done + count
         wait_until(lambda: self.done >= wanted, f"{count} more answers")
 
@@ -114,7 +114,7 @@ class Storm:
                 self.wrong.append(f"id {schema_id}: {self.texts[schema_id]} and {text}")
 
     def check(self) -> None:
-        """Check what all servers tell now."""
+        """Check what all servers answer now."""
         assert not self.wrong, self.wrong
         seen = []
         with httpx.Client(timeout=TIMEOUT_S, trust_env=False) as http:

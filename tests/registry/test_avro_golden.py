@@ -1,7 +1,7 @@
 """The one walk over Avro schemas finds what six separate ones found before it.
 
-`avro_golden.json` has random schemas, and what those six made of them. Of the parts that Spark
-takes a schema into it has digests.
+`avro_golden.json` has random schemas, and the results of those six. It has digests of the
+parts into which Spark takes a schema.
 """
 
 import hashlib

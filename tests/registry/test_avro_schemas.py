@@ -1,4 +1,4 @@
-"""Which texts are Avro schemas, and which of them read what others have written.
+"""Which texts are Avro schemas, and which schemas can read data written with others.
 
 `avro_pairs.json` is what Confluent's registry answered.
 """
@@ -156,7 +156,7 @@ def test_a_great_default_of_a_double_is_normalized() -> None:
 
 
 def test_a_type_without_a_namespace_gets_that_around_it_in_normalized_text() -> None:
-    """As Confluent's has it, unless there is one of that name."""
+    """As in Confluent's registry, unless the enclosing namespace has a type of that name."""
     inner = {"type": "record", "name": "In", "namespace": "", "fields": []}
     fields = [{"name": "a", "type": inner}, {"name": "b", "type": "In"}]
     outer = {"type": "record", "name": "a.Out", "fields": fields}
@@ -177,11 +177,11 @@ def test_an_alias_in_the_namespace_of_its_type_names_it() -> None:
 
 @given(schema=SCHEMAS, which=st.integers(0, 3))
 def test_what_is_written_out_is_the_same_schema(schema: Any, which: int) -> None:
-    """A schema of fields of what another one defines, and the same with that in it."""
+    """Fields that refer to a type are the same schema as fields with that type written out."""
     reference = json.dumps({"type": "record", "name": "n.Ref", "fields": [field("x", schema)]})
     try:
         names = [*parse(reference).tree.types]
-    except InvalidSchema:  # a union may have a type twice
+    except InvalidSchema:  # a union may contain a type twice
         return
     name = names[which % len(names)]
     spelled_name = name if "." in name else f".{name}"

@@ -1,4 +1,4 @@
-"""Schemas are kept in the text that Confluent keeps. `avro_texts.json` is what it answered."""
+"""Schemas are stored with the text that Confluent's registry stores."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Ids and versions have bounds, in requests as in the log: nobody uses them up for others."""
+"""Ids and versions have bounds, in requests and in the log; no caller can use them all up."""
 
 import logging
 from typing import Any
@@ -87,7 +87,7 @@ async def test_what_is_out_of_bounds_is_refused_and_changes_nothing(
     await called.set_mode("mine", "IMPORT")
     before = len(await registries.log())
     assert await called.register("mine", fixed(1), id=number) == 42201
-    if number not in (0, -1):  # which ask for the next one
+    if number not in (0, -1):  # 0 and -1 ask for the next one
         assert await called.register("mine", fixed(1), id=5, version=number) == 42202
     assert len(await registries.log()) == before
     assert await called.id_of("theirs", fixed(2)) == 1

@@ -1,4 +1,4 @@
-"""The processes that check schemas: bounded in time and memory, and started again."""
+"""The processes that check schemas: bounded in time and memory, and restarted if they end."""
 
 import asyncio
 import json
@@ -124,7 +124,7 @@ async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) 
 def test_a_process_that_dies_for_another_reason_makes_no_schema_invalid(
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    """It is asked once more, in a new process. uvloop reports a dead one by its own error."""
+    """The question is repeated in a new process. uvloop reports a dead one by its own error."""
 
     async def ask() -> None:
         checker = ProcessChecker(WAIT_S_MAX)
@@ -175,7 +175,7 @@ async def test_both_tries_share_the_time_that_one_check_has() -> None:
 
 
 def of_68_kb(kind: str, version: int) -> Source:
-    """Return a schema with a little more in each version."""
+    """Return a schema of 68 KB, with a little more in each version."""
     count = 760 + version
     if kind == "PROTOBUF":
         fields = "string field_number_one = 1; repeated int64 b = 2; map<string, M0> c = 3;"
@@ -195,7 +195,7 @@ def of_68_kb(kind: str, version: int) -> Source:
 def test_a_large_text_is_parsed_once_however_many_versions_come_after_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    """Under a transitive level a new version is compared with all. Here each has a new process."""
+    """Under a transitive level a new version is compared with all; here, each in a new process."""
     real, parsed = kinds._PARSES[name], []
 
     def parse(text: str, references: Sequence[tuple[str, str]]) -> object:
@@ -219,7 +219,7 @@ def test_a_large_text_is_parsed_once_however_many_versions_come_after_it(
 async def test_what_a_process_had_parsed_is_not_parsed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So a caller that retries gets the answer at last, however many schemas are compared."""
+    """A caller that retries finally gets the answer, however many schemas are compared."""
     monkeypatch.setattr(checker_module, "_answers_in_worker", parse_and_die)
     sources = [Source("AVRO", text) for text in ("first", "second", "last")]
     assert await ProcessChecker(WAIT_S_MAX).answers(sources) == [NoSchema("last")]

@@ -1,6 +1,6 @@
 """Deleted versions stay deleted, their ids are never reused, and versions in use are kept.
 
-Deletions of more versions than one publish can carry are done in parts. After a crash in between, a
+A deletion of more versions than one publish can carry is done in parts. After a crash in between, a
 repeated request deletes the rest.
 """
 
@@ -27,7 +27,7 @@ USER = '{"type":"record","name":"U","fields":[{"name":"f","type":"F"}]}'
 
 @pytest.fixture
 async def bounded() -> AsyncIterator[Registries]:
-    """Registries on a log that takes few messages at once."""
+    """Registries on a log that accepts few messages per publish."""
     async with opened(limits=Limits(request_messages_max=MESSAGES_MAX)) as made:
         yield made
 
@@ -42,7 +42,7 @@ async def with_versions(registries: Registries, subject: str, count: int = VERSI
 
 
 async def forgotten(registries: Registries) -> Called:
-    """Return a registry that reads the log again, long after its tombstones went."""
+    """Return a registry that reads the log again, long after the tombstones expired."""
     registries.clock.advance(int(1.1 * DAY_MS))
     cleanup = registries.services.cleanup
     assert cleanup is not None
@@ -110,7 +110,7 @@ async def test_a_deleted_version_that_another_refers_to_stays_when_its_schema_co
 async def test_a_subject_is_deleted_whose_versions_refer_to_each_other(
     bounded: Registries,
 ) -> None:
-    """Those that refer to others go first, so that also a part of it leaves none without."""
+    """Versions that refer to others go first, so a partial deletion breaks no reference."""
     called = await with_versions(bounded, "s", 2 * MESSAGES_MAX)
     last = 2 * MESSAGES_MAX + 1
     await called.register("s", USER, [SchemaReference("F", "s", 1)])
@@ -150,7 +150,7 @@ async def test_another_schema_is_not_imported_as_a_version_that_another_refers_t
     await called.delete("u", permanent=False)
     await called.delete("f", permanent=False)
     await called.set_mode("f", "IMPORT", force=True)
-    # Entering the mode took away what was deleted there, so that comes again first.
+    # Entering the mode purged the deleted version, so it is registered and deleted again first.
     await called.id_of("f", fixed(1), id=1, version=1)
     await called.delete("f", permanent=False)
     before = len(await registries.log())
@@ -184,7 +184,7 @@ async def test_import_takes_many_versions_away_in_parts(bounded: Registries) -> 
 
 
 class Dying(LossyMessaging):
-    """Ends after some publishes that were written."""
+    """Makes the process die after a number of publishes that were written."""
 
     left = 0
 
@@ -231,7 +231,7 @@ async def test_whoever_asks_again_after_a_crash_has_the_rest_done(
 
 
 async def test_150_versions_go_where_a_publish_has_200_messages() -> None:
-    """For good that takes two messages each, and the counters. It dies in the middle."""
+    """A permanent deletion needs two messages per version, and the counters; it dies halfway."""
     async with opened(limits=Limits(request_messages_max=200)) as registries:
         first = await with_versions(registries, "s", 150)
         numbers = list(range(1, 151))

@@ -1,4 +1,4 @@
-"""Another type of schemas is a row in each table: nothing else of the product knows of it."""
+"""Adding a type of schemas takes one row in each table; no other code knows of the type."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ WORDS = "WORDS"
 
 @dataclass(frozen=True)
 class WordsSchema:
-    """The words that a value may be, one a line. A reader needs all that the writer had."""
+    """The words that a value may be, one per line. A reader needs all that the writer had."""
 
     text: str
     words: frozenset[str]
@@ -59,7 +59,7 @@ def parse(text: str, _: Sequence[tuple[str, str]]) -> WordsSchema:
 
 
 class WordsSerde(Serde):
-    """Values are words; what is encoded is the number of one."""
+    """Values are words; a payload has the number of a word."""
 
     kind = WORDS
     record_name = ""

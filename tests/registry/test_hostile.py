@@ -1,4 +1,4 @@
-"""Schemas that are made to harm: each ends in an answer, or in an error, within its time."""
+"""Schemas that are meant to do harm: each ends in an answer or an error, in time."""
 
 import json
 from contextlib import suppress
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 SECONDS_MAX = scaled(3)
 NO_SCHEMAS = ("deep", "itself", "circle")
-"""Texts that are not schemas, even if that takes long to find out."""
+"""Parts of the names of texts that are not schemas, though it may take long to find out."""
 
 
 def doubling(steps: int) -> str:
@@ -108,7 +108,7 @@ def anyio_backend() -> str:
 
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_schema_is_answered(name: str) -> None:
-    """Or the caller learns in time that it could not be checked."""
+    """If it cannot be checked, the caller learns that in time."""
     patient = ProcessChecker(WAIT_S_MAX)
     if any(each in name for each in NO_SCHEMAS):
         [told] = await patient.answers([HOSTILE[name]])

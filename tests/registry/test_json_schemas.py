@@ -1,4 +1,4 @@
-"""Which texts are JSON Schemas, which text is kept, and which take all that others take.
+"""Which texts are JSON Schemas, which text is stored, and which schemas are compatible.
 
 `json_pairs.json` and `json_texts.json` are what Confluent's registry answered.
 """

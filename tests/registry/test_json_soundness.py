@@ -1,6 +1,6 @@
-"""JSON Schemas that are said to fit take all that was taken: changed at random, and tried.
+"""A JSON Schema that is said to be compatible accepts what the other accepted, tried at random.
 
-By draft 2020-12, whose validator says which values a schema takes.
+The validator of draft 2020-12 says which values a schema accepts.
 """
 
 from typing import Any
@@ -68,7 +68,7 @@ SCHEMAS = st.recursive(SIMPLE, schemas, max_leaves=4)
 
 @st.composite
 def changed(draw: st.DrawFn) -> tuple[Any, Any]:
-    """Give a schema of objects or arrays, and the same with one or two keywords changed."""
+    """Generate a schema of objects or arrays, and the same with one or two keywords changed."""
     there = keywords(SCHEMAS)
     kind = draw(st.sampled_from(["object", "array"]))
     names = draw(st.lists(st.sampled_from(sorted(there)), max_size=3, unique=True))

@@ -1,4 +1,4 @@
-"""The log of schemas under faults, and how it is read."""
+"""The log of schemas under faults, and how registries read it."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class Watched:
-    """A messaging interface that counts, waits and fails on request."""
+    """A messaging interface that counts its calls, and waits or fails on request."""
 
     def __init__(self, messaging: Messaging) -> None:
         self._messaging = messaging
@@ -100,7 +100,7 @@ async def test_ids_and_versions_come_from_memory(registries: Registries) -> None
 
 
 async def test_memory_that_is_too_old_is_read_again(registries: Registries) -> None:
-    """A tombstone may have come and gone in the meantime."""
+    """A tombstone may have been written and expired in the meantime."""
     called, other = registries.make(), registries.make()
     await called.register("s", fixed(1))
     await other.delete("s", permanent=False)
@@ -125,7 +125,7 @@ async def test_a_topic_that_was_made_again_is_read_again(registries: Registries)
     other = registries.make()
     await registries.services.messaging.delete_topic(TOPIC, caller=PART)
     assert await other.id_of("u", fixed(3)) == 1
-    registries.clock.advance(61_000)  # the topic itself is looked at once a minute
+    registries.clock.advance(61_000)  # the topic itself is looked up once a minute
 
     registered = await called.register("t", fixed(2))
     assert isinstance(registered, Registered)
@@ -165,7 +165,7 @@ async def test_the_log_is_waited_for_and_then_given_up(
 
 
 class Silent:
-    """A messaging interface whose publishes are not answered while that is requested."""
+    """A messaging interface that can leave publishes unanswered."""
 
     def __init__(self, messaging: Messaging) -> None:
         self._messaging = messaging
@@ -194,7 +194,7 @@ async def test_a_write_without_an_answer_is_looked_for(registries: Registries) -
 async def test_who_gives_a_write_up_is_somebody_else_then(
     registries: Registries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The outcome of the write is not mistaken for another one's success."""
+    """The outcome of this write is not mistaken for the success of another."""
     called = registries.make("A")
     await called.subjects()
     monkeypatch.setattr(tms.registry.log.schema_log, "REACHED_S_MAX", 0.2)
@@ -217,7 +217,7 @@ async def test_nobody_else_writes_the_topic(registries: Registries) -> None:
 
 
 async def test_an_error_of_a_way_that_was_left_means_nothing(registries: Registries) -> None:
-    """A client that was closed in the meantime raises `RuntimeError`; the other way is taken."""
+    """A client closed in the meantime raises `RuntimeError`; the log is reached another way."""
     way = WayToLog()
 
     class Left:

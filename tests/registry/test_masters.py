@@ -31,7 +31,7 @@ RESTARTS = scaled(2)
 
 @dataclass(frozen=True)
 class ByMetadata:
-    """Servers elect by a metadata store, which each reaches through a proxy of its own."""
+    """Servers that elect by a metadata store, which each reaches through a proxy of its own."""
 
     url: str
     proxies: list[Proxy]
@@ -61,7 +61,7 @@ def elected_by(request: pytest.FixtureRequest) -> Iterator[ElectedBy]:
 
 @pytest.fixture(scope="module")
 def masters(tmp_path_factory: pytest.TempPathFactory, elected_by: ElectedBy) -> Iterator[Masters]:
-    """For all tests of one way to elect: each leaves them running."""
+    """Servers for all tests of one way to elect; each test leaves them running."""
     with ExitStack() as stack:
         made = Masters(tmp_path_factory.mktemp("masters") / "store", stack, elected_by)
         assert all(server.url for server in (made.store, *made.servers))
@@ -110,7 +110,7 @@ def test_another_one_writes_soon_after_the_master_is_killed(masters: Masters) ->
 
 def pause(masters: Masters, storm: Storm) -> None:
     paused = masters.master()
-    masters.proxies[paused].hold()  # what it is writing comes late
+    masters.proxies[paused].hold()  # its current write arrives late
     os.kill(masters.servers[paused].pid, signal.SIGSTOP)
     until(lambda: any_other_is_master(masters, paused))
     masters.proxies[paused].release()
@@ -182,7 +182,7 @@ def any_other_is_master(masters: Masters, paused: int) -> bool:
 
 @pytest.mark.slow
 def test_all_continue_while_the_log_is_restarted_and_masters_are_stopped(tmp_path: Path) -> None:
-    """In order: so connections end at all moments, also at those that no library expects."""
+    """They stop in order, so connections end at any moment, including those no library expects."""
     with ExitStack() as stack:
         masters = Masters(tmp_path / "store", stack, lambda _: BY_THEMSELVES)
         assert all(server.url for server in (masters.store, *masters.servers))
@@ -247,7 +247,7 @@ def test_without_a_master_a_write_is_refused_and_reads_are_answered(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
-    """Its log is a copy, made by the example that mirrors the log."""
+    """The second registry's log is a copy, made by the example that mirrors the log."""
     with ExitStack() as stack:
         first = Masters(tmp_path / "first", stack, lambda _: BY_THEMSELVES)
         first.agreed()

@@ -1,4 +1,4 @@
-"""One master writes: elections by hand, what an earlier master still may, and ids in batches."""
+"""Only one master writes: elections by hand, what a former master may still do, ids in batches."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def anyio_backend() -> object:
-    """Looks, sessions and new beginnings take no time."""
+    """Use virtual time: polls, sessions and restarts take none."""
     return VIRTUAL
 
 
@@ -62,7 +62,7 @@ async def test_a_follower_writes_nothing(two: tuple[Server, Server]) -> None:
 async def test_an_earlier_master_is_refused_by_the_log_and_steps_down(
     two: tuple[Server, Server],
 ) -> None:
-    """It was not notified: it was paused, or is cut off from the election."""
+    """The former master was not notified: it was paused, or is cut off from the election."""
     one, other = two
     await one.become()
     await one.called.id_of("s", fixed(1))
@@ -223,7 +223,7 @@ def test_the_first_that_lives_and_is_eligible_is_master(
 
 
 async def test_members_elect_the_one_that_joined_first(registries: Registries) -> None:
-    clocks = [ManualClock(1), ManualClock(10**9)]  # no two clocks need agree
+    clocks = [ManualClock(1), ManualClock(10**9)]  # no two clocks need to agree
     told: dict[int, Elected] = {}
     elections = []
     for number, clock in enumerate(clocks):

@@ -1,4 +1,4 @@
-"""Registry clients that others made work here unchanged: Confluent's for Python, one for Node."""
+"""Third-party registry clients work here unchanged: Confluent's for Python, and one for Node."""
 
 import base64
 import json
@@ -78,7 +78,7 @@ def url(server: ServerProcess) -> str:
 
 @pytest.fixture(scope="module")
 def masters(server: ServerProcess) -> Iterator[list[str]]:
-    """The registries of a master and of a follower, on a topic of their own."""
+    """The registries of a master and a follower, which share a topic of their own."""
     ports = free_ports(2)
     flags = (
         *("--registry-log", server.url, "--registry-mode", "master"),
@@ -97,7 +97,7 @@ def masters(server: ServerProcess) -> Iterator[list[str]]:
 def confluent(
     request: pytest.FixtureRequest, server: ServerProcess, url: str
 ) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client: at the registry's port, below the server's path, at a follower."""
+    """Confluent's client, at the registry's port, below the server's path, or at a follower."""
     at = url if request.param == "its port" else f"{server.url}/v1/registry"
     if request.param == "a follower":
         at = request.getfixturevalue("masters")[1]
@@ -269,7 +269,7 @@ message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
 
 
 def person_message() -> Any:
-    """Return the class of a message that has a tag, and types that clients have, from protoc."""
+    """Return the class of a message with a tag and with types that clients bundle, from protoc."""
     imported = {"confluent/meta.proto": META, "confluent/type/decimal.proto": DECIMAL}
     pool = DescriptorPool()
     for module in (descriptor_pb2, meta_pb2, decimal_pb2, date_pb2):
@@ -282,7 +282,7 @@ def person_message() -> Any:
 
 
 class Masking(FieldRuleExecutor):
-    """Writes stars over fields of a tag, as a rule in CEL does."""
+    """Replaces the fields that have a tag with stars, as a rule in CEL does."""
 
     def type(self) -> str:
         return "MASK"

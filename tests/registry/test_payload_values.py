@@ -1,4 +1,4 @@
-"""Payloads looked into in processes of their own: hostile ones hold up and bring down nobody."""
+"""Payloads are decoded in separate processes: hostile ones delay and crash nothing else."""
 
 import asyncio
 

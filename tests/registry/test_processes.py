@@ -1,4 +1,4 @@
-"""Three processes serve one registry, on one TMS: all are killed while clients write."""
+"""Three processes serve one registry on one TMS; all are killed while clients write."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

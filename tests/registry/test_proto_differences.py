@@ -1,4 +1,4 @@
-"""Which Protobuf schemas read what others have written.
+"""Which Protobuf schemas can read data written with others.
 
 `proto_pairs.json` is what Confluent's registry answered.
 """

@@ -1,4 +1,4 @@
-"""Options of Protobuf files, at every place, compared with protoc: none is lost."""
+"""Options of Protobuf files, at every place: none is lost, compared with protoc."""
 
 import base64
 from typing import Any
@@ -16,7 +16,7 @@ QUICK = settings(suppress_health_check=list(HealthCheck), max_examples=scaled(40
 
 
 def known(found: descriptor_pb2.FileDescriptorProto) -> Any:
-    """Return a descriptor whose options have names."""
+    """Return a descriptor in which options have names."""
     pool = descriptor_pool.DescriptorPool()
     for module in (descriptor_pb2, any_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
@@ -32,7 +32,7 @@ def known(found: descriptor_pb2.FileDescriptorProto) -> Any:
 
 
 def in_order(found: descriptor_pb2.FileDescriptorProto | None) -> str:
-    """Return a descriptor as text; fields, types and ranges are in order."""
+    """Return a descriptor as text, with fields, types and ranges in order."""
     assert found is not None
     made = known(found)
     made.ClearField("name")
@@ -41,7 +41,7 @@ def in_order(found: descriptor_pb2.FileDescriptorProto | None) -> str:
     made.enum_type.sort(key=lambda each: each.name)
     sort_messages(made.message_type)
     for method in (method for service in made.service for method in service.method):
-        if not method.options.ListFields():  # braces with nothing in them
+        if not method.options.ListFields():  # empty braces
             method.ClearField("options")
     return str(made)
 

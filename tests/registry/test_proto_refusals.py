@@ -1,4 +1,4 @@
-"""Which Protobuf files are taken: those that protoc takes, and what they may import."""
+"""Which Protobuf files are accepted: those that protoc accepts; and what they may import."""
 
 import base64
 

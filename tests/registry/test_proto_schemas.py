@@ -1,4 +1,4 @@
-"""Which texts are Protobuf schemas, and descriptors that are sent instead."""
+"""Which texts are Protobuf schemas, and descriptors that are sent in place of texts."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The text in which Protobuf schemas are kept. `proto_texts.json` is what Confluent's has kept."""
+"""The text that the registry stores for Protobuf schemas."""
 
 import json
 from functools import partial

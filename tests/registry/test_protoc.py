@@ -1,5 +1,6 @@
-"""Protobuf schemas beside protoc: the texts that are kept mean the same to it, and what is said to
-fit reads what was written.
+"""Protobuf schemas compared with protoc.
+
+Stored texts mean the same to it, and schemas that are said to be compatible read earlier data.
 """
 
 import base64
@@ -20,7 +21,7 @@ SLOW_READS = settings(QUICK, max_examples=scaled(400))
 
 
 def in_order(found: descriptor_pb2.FileDescriptorProto | None) -> str:
-    """Return a descriptor as text in which the order of declarations does not count."""
+    """Return a descriptor as text, independent of the order of declarations."""
     assert found is not None
     made = descriptor_pb2.FileDescriptorProto()
     made.CopyFrom(found)
@@ -76,7 +77,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def fill(draw: st.DrawFn, message: Any, fields: Any, file: File) -> None:
-    """Set fields of a message, those that must be and others."""
+    """Set fields of a message: all required ones, and some others."""
     for each in fields:
         kind = each.type.rpartition(".")[2]
         if each.label != "required" and not draw(st.booleans()):
@@ -123,7 +124,7 @@ def test_what_fits_reads_what_was_written(data: st.DataObject, pair: tuple[File,
         before = kept.get(each.tag)
         if before is None or is_many(before) != is_many(each):
             continue
-        if each.type != "E":  # a number that an enum does not have is kept aside
+        if each.type != "E":  # an unknown number of an enum is kept aside
             assert each.tag not in unknown
         if before.type == each.type and each.type in VALUES:
             assert getattr(read, each.name) == getattr(written, each.name)

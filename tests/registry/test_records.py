@@ -1,4 +1,4 @@
-"""Records of the log: what is written is read, and what is not a record is reported."""
+"""Records of the log: what is written can be read, and anything else is reported."""
 
 import json
 
@@ -92,7 +92,7 @@ def test_a_tombstone_names_the_very_key(record: Record, origin: Origin) -> None:
 
 
 def test_a_schema_has_this_form() -> None:
-    """Nobody may change it: it is on disk."""
+    """The form must never change, because it is on disk."""
     schema = Schema("AVRO", '"int"', (SchemaReference("n", "other", 3),))
     message = encode(SchemaWritten("s", 2, 7, schema), Origin(5, "00ff"))
     assert message.key == (

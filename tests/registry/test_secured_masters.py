@@ -1,6 +1,6 @@
 """Servers of one registry with access control: a follower names its caller to the master.
 
-They are real processes on etcd, which has the rules; the log is at a server that asks too.
+They are real processes on etcd, which has the rules; the log's server has access control too.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ class Secured:
         self.processes = processes
 
     def change(self, work: Any) -> Any:
-        """Do work with a granted right, as another server would."""
+        """Run work that needs a granted right, as another server would."""
 
         async def run() -> Any:
             store = await open_metadata(self.metadata)

@@ -1,8 +1,8 @@
-"""The worked examples of the seed's design document, as the log has them.
+"""The worked examples of the seed's design document, in the form of our log.
 
-Its shorthand for a key is sequence-node-subject-version. Where it prints a record of a loser, here
-the append was refused: nothing of a loser is written. Its misprints are mended: the second version
-is deleted by `4-A-foo-2`, the second deleter is B, and two lines that say `foo` mean `bar`.
+Its shorthand for a key is sequence-node-subject-version. Where it prints a loser's record, our
+append is refused: a loser writes nothing. Its misprints are mended: the second version is deleted
+by `4-A-foo-2`, the second deleter is B, and two lines that say `foo` mean `bar`.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ async def test_uncontended_create_and_delete(registries: Registries) -> None:
 
 
 async def both_ready(registries: Registries) -> tuple[Called, Called]:
-    """Return two registries that have read the log to its end: neither knows of the other."""
+    """Return two registries that have read the log to its end; neither knows of the other."""
     a, b = registries.make("A"), registries.make("B")
     await asyncio.gather(a.subjects(), b.subjects())
     return a, b

@@ -1,4 +1,4 @@
-"""Turns are given by shares, in order, and none is lost."""
+"""Turns are given fairly by share and in order, and none is lost."""
 
 import asyncio
 from collections import Counter
@@ -49,7 +49,7 @@ async def test_callers_take_turns_and_each_in_its_order() -> None:
 
 
 class GivenOut(Shares):
-    """Checks each turn when it is given: who waited for it continues a little later."""
+    """Checks each turn as it is given; the waiting task itself continues a little later."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)

@@ -1,4 +1,4 @@
-"""Rules, identities and resources of few names, so that they meet; and a naive reader of rules."""
+"""Rules, identities and resources with few names, so that they match often; and a naive check."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def fits(pattern: str, name: str) -> bool:
 
 
 def naive(given: list[Rule], who: Identity, action: Action, what: Resource, name: Any) -> bool:
-    """Return whether it is allowed, by looking at each rule for itself."""
+    """Return whether an action is allowed, by evaluating each rule by itself."""
     effects = set()
     for rule in given:
         is_for = rule.who in ("*", who.principal) or rule.who in [f"group:{g}" for g in who.groups]

@@ -1,4 +1,4 @@
-"""The records of the audit; serving requests never waits for it."""
+"""The records of the audit, and that serving requests never waits for the audit."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ def record(**other: Any) -> AuditRecord:
 
 
 class Blocked(logging.Handler):
-    """A disk that hangs, until it is let go."""
+    """A disk that hangs until a test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -274,7 +274,7 @@ async def test_what_waits_for_a_topic_is_bounded(
 
 
 async def test_the_program_ends_although_a_disk_hangs(sink: Blocked, clock: ManualClock) -> None:
-    """At the end of a program `logging` asks each handler for its lock."""
+    """When a program ends, `logging` acquires the lock of each handler."""
     drops = Drops(clock)
     audit = Audit([WriterThread(sink, drops)], clock, drops)
     audit.add(record())

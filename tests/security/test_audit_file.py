@@ -1,4 +1,4 @@
-"""Lines are added to the file of this name, whatever is done to it in the meantime."""
+"""Lines are appended to the file with this name, whatever happens to the file in the meantime."""
 
 import logging
 import os
@@ -46,7 +46,7 @@ def test_one_that_was_moved_away_is_made_again(path: Path, file: AuditFile) -> N
     write(file, "two", "three")
     path.unlink()
     write(file, "four")
-    path.write_bytes(b"")  # the same file, emptied in place
+    path.write_bytes(b"")  # the same file, truncated in place
     write(file, "five")
     assert path.with_suffix(".1").read_bytes() == b"one\n"
     assert path.read_bytes() == b"five\n"
@@ -100,7 +100,7 @@ write(file, "five")
 
 
 def test_a_line_that_was_cut_does_not_spoil_the_next(path: Path) -> None:
-    """The largest size of a file stands for a full disk: both write a part, and then fail."""
+    """A limit on file size stands for a full disk: both write a part, and then fail."""
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(path)],
         check=True,

@@ -1,4 +1,4 @@
-"""Refusals of strangers are recorded once, then counted, and bounded whatever names they use."""
+"""Refusals of strangers are recorded once, then counted; many names cannot grow the records."""
 
 import asyncio
 from dataclasses import replace
@@ -37,7 +37,7 @@ REFUSED = AuditRecord(
 
 
 class Told:
-    """Refusals, and what they tell."""
+    """Refusals, and the records of them."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(1)
@@ -61,8 +61,8 @@ def test_the_first_is_reported_at_once_and_the_others_as_one_line_a_minute() -> 
     for _ in range(3):
         told.clock.advance(MINUTE_MS)
         told.refuse(500)
-    # The first 999, then what came in each whole minute; nothing of the kind is reported at once
-    # again.
+    # The first 999, then the number of each full minute; no refusal of this kind is recorded at
+    # once.
     assert told.counts() == [999, 500, 500]
     told.clock.advance(MINUTE_MS)
     told.refusals.tell_counts()

@@ -1,4 +1,4 @@
-"""The field Authorization is read as it is meant, and nobody is let in under a name of others."""
+"""Authorization headers are read as intended, and nobody gets in under another's name."""
 
 import base64
 

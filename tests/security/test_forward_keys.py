@@ -1,4 +1,4 @@
-"""Servers agree on keys, whichever makes them, and renew them without losing a forward."""
+"""Servers agree on keys, whichever server makes them, and renew them without losing a forward."""
 
 import asyncio
 import logging

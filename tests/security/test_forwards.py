@@ -32,7 +32,7 @@ ANN = Identity("ann", frozenset(["g", "h,;=%"]))
 
 
 class Keys:
-    """Two keys, of which the second is sealed with."""
+    """Two keys; the second one seals."""
 
     def __init__(self) -> None:
         self.secrets = {"k1": b"1" * 32, "k2": b"2" * 32}
@@ -45,7 +45,7 @@ class Keys:
 
 
 class Pair:
-    """A server that seals, and one that opens."""
+    """A server that seals, and one that opens seals."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(NOW_MS)

@@ -1,4 +1,4 @@
-"""Rules and tokens of one metadata store, as several servers have them in force."""
+"""Rules and tokens of one metadata store, as several servers apply them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -174,7 +174,7 @@ async def test_silence_counts_from_the_last_sign_of_the_store(
     silent_ms = 4_999
     assert not grants.is_stale
     clock.advance(5_000)
-    silent_ms = 5_000  # and nobody has found out yet that the connection is of no use
+    silent_ms = 5_000  # nothing has detected yet that the connection is dead
     assert session.is_connected
     assert grants.is_stale
     silent_ms = 8_000
@@ -225,7 +225,7 @@ async def test_a_store_that_falls_silent_is_known_of_in_time(remote: str) -> Non
         await grants.open(store)
         try:
             opened_ms = clock.steady_ms()
-            # Nobody asks it anything, and there are signs of it.
+            # The server is idle, but the store shows signs of life.
             await until(lambda: clock.steady_ms() - store.silent_ms > opened_ms + 2_000)
             assert not grants.is_stale
             proxy.hold()

@@ -1,4 +1,4 @@
-"""Rules and tokens are in force at each server as the metadata store has them."""
+"""Each server applies the rules and tokens that the metadata store has."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -195,13 +195,13 @@ STEPS = st.lists(
 
 
 class World:
-    """Two servers, and what each must know: as it heard of the store last."""
+    """Two servers, and what each must know: the last state that the store notified it of."""
 
     def __init__(self, opened: Sequence[tuple[Grants, LocalSession]], watching: Any) -> None:
         self.opened = opened
         self.store = watching
         self.values: dict[str, Rule | None] = {}
-        """None for what is unreadable."""
+        """The stored rules; None for an unreadable one."""
         self.known: list[dict[str, Rule]] = [{}, {}]
 
     async def step(self, what: str, number: int, given: Rule | None) -> None:
@@ -243,7 +243,7 @@ class World:
         )
 
     def check(self) -> None:
-        """Check that each decides as a book does that is made of what it must know."""
+        """Check that each server decides like a rule book made from what it must know."""
         for at, (grants, _) in enumerate(self.opened):
             book = RuleBook(self.known[at].values())
             for identity in (ANN, Identity("tom"), Identity("anonymous")):

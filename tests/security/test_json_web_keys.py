@@ -1,4 +1,4 @@
-"""Keys are had from a file or over TLS, renewed as they change, and kept if they cannot be."""
+"""Keys come from a file or over TLS, are renewed as they change, and kept if that fails."""
 
 import asyncio
 import json
@@ -209,7 +209,7 @@ async def test_redirections_lead_to_what_is_encrypted_only(
     server: KeyServer, clock: ManualClock
 ) -> None:
     server.status = "302 Found"
-    for url in ("http://127.0.0.1:1/", server.url):  # the second one has no end
+    for url in ("http://127.0.0.1:1/", server.url):  # the second one redirects for ever
         server.location = f"location: {url}\r\n"
         async with opened(server.url, clock, server.ca_file) as keys:
             assert await keys.key("ES256") is None
@@ -229,7 +229,8 @@ async def test_an_url_is_asked_from_time_to_time(server: KeyServer, clock: Manua
         server.answer = key_set(jwk("ES256", EC, "new"))
         await until(lambda: server.asked > 3)
         assert await keys.key("new")
-        # asyncio of 3.11 leaves a transport that is cancelled amid its handshake: end past it.
+        # Python 3.11's asyncio leaks a transport that is cancelled during its handshake: end after
+        # it.
         server.may_answer.clear()
         asked = server.asked
         await until(lambda: server.asked > asked)

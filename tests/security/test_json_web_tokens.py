@@ -1,4 +1,4 @@
-"""A token of the issuer is taken for as long as it says, and none that anybody else made."""
+"""A token of the issuer is accepted until it expires, and a token of anybody else never is."""
 
 import asyncio
 import base64
@@ -78,7 +78,7 @@ def part(value: Any) -> str:
 
 
 def by_rsa(head: Any, claims: Any) -> str:
-    """Return a token with any head, signed as RS256 is."""
+    """Return a token with the given head, signed as RS256."""
     text = f"{part(head)}.{part(claims)}"
     return f"{text}.{part(RSA.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256()))}"
 

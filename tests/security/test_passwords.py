@@ -1,4 +1,4 @@
-"""The right password is accepted; guesses learn nothing, and are limited."""
+"""The right password is accepted; wrong guesses reveal nothing, and are limited."""
 
 import asyncio
 import base64
@@ -32,7 +32,7 @@ from tms.security.rules import Identity
 pytestmark = pytest.mark.anyio
 NOW_MS = 1_700_000_000_000
 QUICK = argon2.PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-"""Tests need no hashes that are hard to guess by."""
+"""Fast hashes: tests do not need hashes that resist guessing."""
 HASH = QUICK.hash("right")
 FILE = f"# of tests\n\nann:{HASH}:g,h\r\n  bob:{QUICK.hash('pass:wörd')}\n"
 
@@ -212,7 +212,7 @@ async def test_who_was_right_lately_is_never_behind_strangers(
         asyncio.create_task(verifier.verify(basic(f"user{n % 40}", f"{n}"), f"10.1.{n}.1"))
         for n in range(100)
     ]
-    for n in range(FAILURES_PER_MINUTE):  # of the address of one of them
+    for n in range(FAILURES_PER_MINUTE):  # from the address of one of them
         guesses.append(asyncio.create_task(verifier.verify(basic("user1", f"{n}"), "10.0.0.1")))
         await turns()
 
@@ -287,7 +287,7 @@ async def test_those_who_say_the_same_at_once_are_verified_once(
         (f"ann:{HASH}:g,", "a group has a name"),
         ("ann:\xe9", "the hash is not valid"),
     ],
-    ids=range(11),  # hashes are random, and all processes of a run name tests alike
+    ids=range(11),  # hashes are random, and all test processes need the same ids
 )
 def test_an_error_names_the_line_and_not_the_hash(line: str, reason: str) -> None:
     with pytest.raises(PasswordsUnreadable, match=f"^line 3: .*{reason}") as caught:

@@ -1,4 +1,4 @@
-"""One principal gets no more than it may, whatever others do, and what is kept is bounded."""
+"""A principal gets no more than its quota, whatever others do, and what is stored is bounded."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -173,7 +173,7 @@ def test_those_of_whom_nothing_is_to_know_are_forgotten_first(clock: ManualClock
     quotas.of("new1").take_request()
     quotas.of("new2").take_request()  # "open" goes
     assert quotas.of("used") is used
-    quotas.of("new3").take_request()  # all have used something; "new1" was asked for longest ago
+    quotas.of("new3").take_request()  # all have used something; "new1" was looked up longest ago
     assert quotas.of("used") is used
     assert len(quotas) == 3
 

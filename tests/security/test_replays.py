@@ -1,4 +1,4 @@
-"""The window, held against a set of all numbers that were taken."""
+"""The replay window, compared with a set of all numbers accepted so far."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The decision, held against a naive one; and what a rule cannot be."""
+"""The decision, compared with a naive one; and the rules that are invalid."""
 
 from dataclasses import replace
 from itertools import product
@@ -17,7 +17,7 @@ from tms.security.rules import Effect, Identity, InvalidRule, Rule
 
 
 def is_told(given: list[Rule], who: Identity, action: Action, what: Resource, name: Any) -> bool:
-    """Return whether a rule says something of an action, be it allowed or denied."""
+    """Return whether a rule applies to an action, be it to allow or to deny it."""
     both = [replace(rule, effect=Effect.ALLOW) for rule in given]
     return naive(both, who, action, what, name)
 
@@ -35,7 +35,7 @@ narrower one."""
 
 
 def is_seen(given: list[Rule], who: Identity, what: Resource) -> bool:
-    """Return whether an action is allowed, on some subscription if not on all."""
+    """Return whether any action is allowed, perhaps on some subscriptions only."""
     actions = ACTIONS_OF[what.kind]
     names = SUBSCRIPTIONS if any(rule.subscription != "*" for rule in given) else [None]
     return any(naive(given, who, action, what, None) for action in actions) or any(

@@ -33,13 +33,13 @@ async def token_of(grants: Grants, principal: str) -> str:
 
 
 async def named(value: str, address: str = ADDRESS) -> Verified:
-    """Verify whatever it is, as of whom it names in front."""
+    """Accept any credential, as that of the name in front."""
     del address
     return Verified(Identity(value.split(".", maxsplit=1)[0]), None, Scheme.JWT)
 
 
 def spelled(token: str, count: int) -> list[bytes]:
-    """Return ways of saying one token."""
+    """Return several spellings of one token."""
     cases = [
         "".join(
             letter.upper() if number >> at & 1 else letter for at, letter in enumerate("bearer")

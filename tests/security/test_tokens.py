@@ -1,4 +1,4 @@
-"""Static tokens are known again, and nothing else is."""
+"""Static tokens are recognized, and nothing else is."""
 
 import re
 from dataclasses import replace

@@ -25,7 +25,7 @@ KEYS: dict[str, Private] = {"RS256": RSA, "ES256": EC, "EdDSA": ED}
 
 
 def jwk(algorithm: str, key: Any, kid: str | None) -> dict[str, Any]:
-    """Return a public key as a set of keys has it."""
+    """Return a public key in the form of a JSON Web Key Set."""
     family = jwt.get_algorithm_by_name(algorithm)
     told: dict[str, Any] = json.loads(family.to_jwk(key.public_key()))
     told.pop("key_ops", None)
@@ -41,7 +41,7 @@ ALL = key_set(*(jwk(name, key, name) for name, key in KEYS.items()))
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
-    """Write a certificate of 127.0.0.1, which is trusted by itself, and its key."""
+    """Write a self-signed certificate of 127.0.0.1, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "issuer")])
     now = datetime.now(UTC)
@@ -67,7 +67,7 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
 
 
 class KeyServer:
-    """Answers each request with what it is set to, over TLS."""
+    """Answers each request over TLS, with the answer that a test sets."""
 
     def __init__(self, folder: Path) -> None:
         self.ca_file, self._key_file = map(str, write_certificate(folder))

@@ -1,4 +1,4 @@
-"""Random Avro schemas, later versions of them, and values of the first, as strategies."""
+"""Strategies: random Avro schemas, later versions of them, and values of the first version."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ DEFAULTS: list[tuple[Any, Any]] = [
 
 @st.composite
 def evolved(draw: st.DrawFn) -> tuple[Any, Any, Any]:
-    """Give a writer's schema, a reader's and a value of the writer's."""
+    """Generate a writer's schema, a reader's schema, and a value of the writer's."""
     count = draw(st.integers(0, 4))
     fields = [draw(schemas_with_value(logical=False, prefix=f"F{n}N")) for n in range(count)]
     written = [{"name": f"f{n}", "type": kind} for n, (kind, _) in enumerate(fields)]

@@ -1,6 +1,6 @@
 """Random Avro schemas with values of them, as strategies of hypothesis.
 
-A union has no two branches that the same Python value could be of.
+No Python value fits two branches of the same union.
 """
 
 import datetime as dt
@@ -54,7 +54,7 @@ LOGICAL: dict[tuple[str, str], Values] = {
 
 @dataclass
 class _Names:
-    """Names that no other type of a schema has."""
+    """Type names that are unique within a schema."""
 
     prefix: str
     count: int = 0
@@ -158,7 +158,7 @@ def _union(draw: st.DrawFn, names: _Names, leaves: Sequence[Maker], depth: int) 
         elif index == len(BRANCHES) + 1:
             drawn.append(_record(draw, names, leaves, depth))
         else:
-            # Not of numbers: fastavro takes bytes for an array of them.
+            # Not numbers: fastavro accepts bytes as an array of them.
             drawn.append(({"type": "array", "items": "string"}, st.lists(TEXTS, max_size=3)))
     drawn = draw(st.permutations(drawn))
     return [kind for kind, _ in drawn], st.one_of([each for _, each in drawn])
@@ -166,7 +166,7 @@ def _union(draw: st.DrawFn, names: _Names, leaves: Sequence[Maker], depth: int) 
 
 @st.composite
 def samples(draw: st.DrawFn, *, logical: bool = True, prefix: str = "N") -> Sample:
-    """Give schemas, at most three deep, whose named types begin with a prefix."""
+    """Generate schemas, at most three deep, whose type names begin with a prefix."""
     return Sample(*_drawn(draw, _Names(prefix), FAMILIES[logical], 3))
 
 
@@ -174,7 +174,7 @@ def samples(draw: st.DrawFn, *, logical: bool = True, prefix: str = "N") -> Samp
 def schemas_with_value(
     draw: st.DrawFn, *, logical: bool = True, prefix: str = "N"
 ) -> tuple[Any, Any]:
-    """Give a schema and one value of it."""
+    """Generate a schema and one value of it."""
     sample = draw(samples(logical=logical, prefix=prefix))
     return sample.schema, draw(sample.values)
 
@@ -190,7 +190,7 @@ TREE = {
         {"name": "n", "type": "int"},
     ],
 }
-"""A schema that contains itself, each way there is."""
+"""A schema that contains itself, in every possible way."""
 LEAF = st.builds(lambda n: {"kids": [], "next": None, "by": {}, "n": n}, INTS)
 
 

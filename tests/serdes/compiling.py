@@ -1,4 +1,4 @@
-"""Serdes of schemas that tests write down."""
+"""Serdes for the schemas that tests contain."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ def json_schema(schema: Any, references: References = ()) -> JsonSerde:
 
 
 def descriptor(text: str) -> str:
-    """Return the descriptor that protoc makes of a file, as the registry gives it."""
+    """Return the descriptor that protoc makes of a file, in the registry's form."""
     made = protoc.described(text)
     assert made is not None, text
     return base64.b64encode(made.SerializeToString()).decode()

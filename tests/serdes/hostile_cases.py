@@ -1,6 +1,6 @@
-"""Payloads and schemas that are made to harm, as a program: a crash ends but that.
+"""A program of payloads and schemas that are meant to do harm: a crash ends only this program.
 
-It prints the name of each before it begins, and then its seconds of the processor's time.
+It prints the name of each case before the case begins, and then its seconds of processor time.
 """
 
 import json
@@ -30,7 +30,7 @@ MARKED = {
 
 
 def deep_avro(depth: int) -> Any:
-    """Decode records within records, and what stops half way."""
+    """Decode records within records, complete and cut off halfway."""
     serde = avro(NEXT)
     for data in (b"\x02" * depth + b"\x00" * (depth + 2), b"\x02" * depth):
         _decoded(serde, data)
@@ -39,7 +39,7 @@ def deep_avro(depth: int) -> Any:
 
 
 def deep_json(depth: int) -> Any:
-    """Decode objects and arrays within others, by schemas that refer to themselves."""
+    """Decode nested objects and arrays, by schemas that refer to themselves."""
     itself = json_schema({"properties": {"a": {"$ref": "#"}}, "items": {"$ref": "#"}})
     for serde in (json_schema({}), itself):
         for opening, closing in ((b'{"a":', b"}"), (b"[", b"]")):
@@ -51,12 +51,12 @@ def deep_json(depth: int) -> Any:
 
 
 def deep_proto(depth: int) -> Any:
-    """Decode messages within messages, and groups that are not known."""
+    """Decode nested messages, and unknown groups."""
     serde = proto('syntax = "proto3"; message M { M m = 1; string s = 2; }')
     _decoded(serde, b"\x00" + b"\x1b" * depth + b"\x1c" * depth)
     _decoded(serde, b"\x00" + b"\x1b" * depth)
     _read(serde, b'{"m":' * depth + b"{}" + b"}" * depth)
-    levels = min(depth, 1000)  # each is copied into the next
+    levels = min(depth, 1000)  # each one is copied into the next
     data = b""
     for _ in range(levels):
         data = b"\x0a" + varint(len(data)) + data
@@ -64,7 +64,7 @@ def deep_proto(depth: int) -> Any:
 
 
 def deep_schema(depth: int) -> Any:
-    """Compile schemas within schemas, and use those that can be."""
+    """Compile nested schemas, and use those that compile."""
     texts = (
         (AVRO, '{"type":"array","items":' * depth + '"int"' + "}" * depth),
         (AVRO, '{"type":"map","values":["null",' * depth + '"int"' + "]}" * depth),
@@ -112,7 +112,7 @@ HUGE = b"\xfe" + b"\xff" * 8 + b"\x01"
 LEAST = b"\xff" * 9 + b"\x01"
 ENDLESS = b"\xff" * 1_000_000
 PATTERNS = (r"^(a+)+$", r"^(?=(a+)+$)a", r"^(a+)+\1$", r"^(?:a|aa)+(?<=b)$", r"^(a?){99}a{99}(?=b)")
-"""Those that are tried for ever where each way is tried."""
+"""Patterns that a backtracking matcher tries for ever."""
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 DEEP = {"Avro": deep_avro, "JSON": deep_json, "Protobuf": deep_proto, "a schema": deep_schema}
 CASES: dict[str, Callable[[], Any]] = {
@@ -160,7 +160,7 @@ def run() -> None:
 
 
 if __name__ == "__main__":
-    # As a client does, in a thread.
+    # In a thread, as in a client.
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()

@@ -1,4 +1,4 @@
-"""Random Avro schemas: right ones, with types in namespaces that are named again later."""
+"""Random valid Avro schemas, with types in namespaces that are referred to again later."""
 
 import itertools
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _SHAPES = st.recursive(
 
 
 class _Naming:
-    """Gives each type a name of its own, and names one again where that is wanted."""
+    """Gives each type a unique name, and returns an earlier name for a reference."""
 
     def __init__(self) -> None:
         self._numbers: Iterator[int] = itertools.count()

@@ -1,4 +1,4 @@
-"""Values in the form of another schema, as Avro's own library reads them."""
+"""Values are read by another schema with the same result as in Avro's own library."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Avro's values: random schemas, their JSON, and what is wrong with values that do not fit."""
+"""Avro's values: random schemas, their JSON, and the errors for values that do not fit."""
 
 import io
 import json

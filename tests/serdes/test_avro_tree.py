@@ -1,4 +1,4 @@
-"""Names in Avro schemas are found as Java's library finds them, and texts are read as it reads."""
+"""Names in Avro schemas are resolved, and texts are read, as in Java's library."""
 
 import io
 import json
@@ -49,7 +49,7 @@ def test_a_tree_says_the_same_as_the_schema(schema: Any) -> None:
     ],
 )
 def test_a_name_is_looked_for_as_java_does(reference: Any, found: str) -> None:
-    """In the namespace, and then without one."""
+    """First in the namespace, and then without one."""
     first = record("n.Outer", e=enum("E"), f=enum("F", namespace=""), again=reference)
     assert field_types(first, ("k.G",))[-1] == found
 
@@ -143,7 +143,7 @@ def test_a_default_beyond_numbers_is_read(kind: str, default: str, value: float)
 
 @given(schema=SCHEMAS)
 def test_a_schema_of_any_namespaces_has_a_serde(schema: Any) -> None:
-    """fastavro alone looks for a name without a namespace in that around it."""
+    """Only fastavro resolves a name without a namespace in the enclosing one."""
     tree = tree_of(schema)
     is_record = isinstance(tree.top, dict) and tree.top["type"] == "record"
     if is_record and not AvroShape(tree).has_empty_items:

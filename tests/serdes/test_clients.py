@@ -72,14 +72,14 @@ def topic(server: ServerProcess) -> Iterator[tms.Topic]:
     with tms.connect(server.url) as client:
         topic = client.topic("come_and_go")
         topic.create()
-        # For all: a subject that is deleted for good loses its own.
+        # The global level, because a subject loses its own level if it is deleted permanently.
         client.registry.set_compatibility("NONE")
         yield topic
         topic.delete()
 
 
 class Publisher:
-    """Publishes values of one schema, as many as it may."""
+    """Publishes values of one schema, as many as it is allowed to."""
 
     def __init__(self, url: str, name: str, schema: str, value_of: Callable[[int], Any]) -> None:
         self.published: dict[bytes, Any] = {}
@@ -104,7 +104,7 @@ class Publisher:
                     self.may.acquire()
                     if self.is_ended:
                         return
-                    with suppress(tms.SchemaRefused):  # the subject has just gone
+                    with suppress(tms.SchemaRefused):  # the subject was just deleted
                         [message_id] = topic.publish(value_of(number), schema=schema)
                         self.published[message_id] = value_of(number)
         except BaseException as error:
@@ -127,7 +127,7 @@ def test_no_value_is_decoded_by_another_schema_while_subjects_come_and_go(
         while deletions < DELETIONS:
             for each in publishers:
                 each.may.release(AT_ONCE)
-            # One that knows nothing yet registers, deletes and decodes.
+            # A client with empty caches registers, deletes and decodes.
             with tms.connect(server.url) as fresh:
                 with suppress(tms.SchemaRefused):  # a publisher has registered in between
                     fresh.registry.delete(subject)
@@ -153,7 +153,7 @@ def test_no_value_is_decoded_by_another_schema_while_subjects_come_and_go(
 
 
 def test_whoever_is_refused_by_what_is_out_of_date_registers_again(server: ServerProcess) -> None:
-    schema = NUMBERS.replace("Numbers", "Checked")  # so that no other subject has it
+    schema = NUMBERS.replace("Numbers", "Checked")  # a name that no other subject has
     with tms.connect(server.url) as client:
         topic = client.topic("checked")
         topic.create(schema_check="full")

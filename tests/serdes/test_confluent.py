@@ -1,4 +1,4 @@
-"""Bytes are those of Confluent's serializers, and each side decodes what the other encodes."""
+"""Bytes equal those of Confluent's serializers, and each side decodes the other's."""
 
 import datetime as dt
 import uuid
@@ -90,7 +90,7 @@ EVENTS: list[dict[str, Any]] = [
 
 @dataclass
 class Side:
-    """A topic, for a client of ours and for a serializer of Confluent's."""
+    """A topic, for our client and for Confluent's serializers."""
 
     url: str
     client: tms.Client
@@ -193,7 +193,7 @@ def test_jsons_values_are_the_same(side: Side, value: dict[str, Any]) -> None:
     [ours] = side.topic.encode([value], schema=schema)
     assert theirs is not None
 
-    # Theirs has a blank behind each comma and colon, and escapes what is not ASCII.
+    # Confluent's text has a blank after each comma and colon, and escapes non-ASCII characters.
     assert ours.payload[:5] == theirs[:5]
     assert deserialize(ours.payload, side.context()) == value
     side.topic.publish(theirs)
@@ -262,7 +262,7 @@ def test_protobufs_bytes_are_the_same(side: Side, begins: str) -> None:
         theirs = serialize(value, side.context())
         [ours] = side.topic.encode([value], schema=schema)
         assert ours.payload == theirs
-        # A client of its own: one that registered a file does not ask for its descriptor.
+        # A separate client: one that registered a file does not ask for its descriptor.
         with SchemaRegistryClient({"url": side.url}) as other:
             deserialize = ProtobufDeserializer(schema, schema_registry_client=other)
             assert deserialize(ours.payload, side.context()) == value

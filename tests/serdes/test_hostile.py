@@ -1,4 +1,4 @@
-"""Bytes that are made to harm: each ends in a value or an error, soon, and no process crashes."""
+"""Bytes that are meant to do harm: each soon ends in a value or an error, and none in a crash."""
 
 import base64
 import json
@@ -69,14 +69,14 @@ VALID: dict[str, bytes] = {
 
 @contextmanager
 def soon() -> Iterator[None]:
-    """Check that something takes no long time."""
+    """Check that a call is fast."""
     began_s = time.thread_time()
     yield
     assert time.thread_time() - began_s < CASE_S_MAX
 
 
 def ends(serde: Serde, data: bytes) -> None:
-    """Check that bytes are a value, which JSON can tell, or no value."""
+    """Check that bytes decode to a value that JSON can express, or are refused."""
     with soon():
         try:
             serde.to_json(serde.decode(data, 0))
@@ -146,7 +146,7 @@ def test_random_bytes_of_random_files_are_a_message_or_none(
 
 
 def compiled_soon(kind: str, text: str) -> Serde | None:
-    """Return what a schema is compiled to, or None if it is unusable."""
+    """Return the serde that a schema compiles to, or None if the schema is unusable."""
     with soon():
         try:
             return compiled(SchemaSource(kind, text))

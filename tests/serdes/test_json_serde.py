@@ -41,7 +41,7 @@ EVENT = {
 
 
 def schema_of(value: Any) -> Any:
-    """Return a schema that a value has, and few others."""
+    """Return a schema that accepts a value, and few others."""
     if isinstance(value, dict):
         properties = {name: schema_of(each) for name, each in value.items()}
         return {"type": "object", "properties": properties, "required": list(value)}
@@ -63,9 +63,9 @@ def test_what_is_encoded_is_decoded_and_reported_in_json_and_back(value: Any) ->
 
 
 def as_json(value: Any) -> Any:
-    """Return a value that is equal to another one's if the two are equal in JSON.
+    """Convert a value so that two results are equal exactly if the values are equal in JSON.
 
-    Python takes False for 0, also within lists and objects.
+    In Python, False equals 0, also within lists and objects.
     """
     if isinstance(value, dict):
         return {name: as_json(each) for name, each in value.items()}
@@ -180,7 +180,7 @@ def test_a_reference_refers_to_another() -> None:
 
 @pytest.fixture
 def asked() -> Iterator[tuple[str, list[str]]]:
-    """A server's URL, and what it was asked for."""
+    """A server's URL, and the paths that were requested from it."""
     paths: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

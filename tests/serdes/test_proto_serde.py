@@ -1,4 +1,4 @@
-"""Protobuf's messages: random files, their JSON, and what is wrong with what does not fit."""
+"""Protobuf's messages: random files, their JSON, and the errors for values that do not fit."""
 
 import base64
 import json
@@ -30,7 +30,7 @@ SHOP = """
 
 @st.composite
 def messages(draw: st.DrawFn) -> tuple[str, Any]:
-    """Give the text of a file, and a message of its `M` made of random bytes."""
+    """Generate the text of a file, and a message of its `M` decoded from random bytes."""
     file = draw(proto_files.files())
     assume(protoc.described(file.text) is not None)
     message = protoc.classes(file.text)["M"]()
@@ -44,7 +44,7 @@ def messages(draw: st.DrawFn) -> tuple[str, Any]:
         }[kind]
         try:
             message.MergeFromString(bytes([field.tag << 3 | kind]) + body)
-        except Exception:  # bytes that are not such a message
+        except Exception:  # these bytes are not such a message
             assume(False)
     return file.text, message
 
@@ -214,7 +214,7 @@ def test_references_are_found_by_the_names_of_files() -> None:
         'syntax = "proto3"; package b; message Two { string t = 1; } message Three { Two two = 1; }'
     )
     assert two is not None
-    # As protoc would, had it all files.
+    # As protoc would, if it had all files.
     two.dependency.append("a/one.proto")
     two.message_type[1].field.add(name="one", number=2, label=1, type=11, type_name=".a.One")
     text = base64.b64encode(two.SerializeToString()).decode()

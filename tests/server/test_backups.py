@@ -1,4 +1,4 @@
-"""A restored server's numbers are above all that its backup saw, though the clock is set back."""
+"""A restored server assigns numbers above all in its backup, even if the clock was set back."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ async def test_numbers_ascend_after_a_restore(tmp_path: Path) -> None:
     backups = await open_backups(settings, services, CollectorRegistry(), clock)
     await services.messaging.create_topic(T)
     await numbers_of(services, "first")
-    clock.advance(30_000)  # after the mark that the store has
+    clock.advance(30_000)  # past the stored time mark
     before = await numbers_of(services, "second")
     work = await backups.start(Work.BACKUP, "b", 60)
     assert (work.stage, work.failure) == (Stage.DONE, None)

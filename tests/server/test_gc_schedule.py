@@ -1,4 +1,4 @@
-"""Old garbage is collected by the clock alone, and the collector's settings are restored."""
+"""Old garbage is collected only at set times, and the collector's settings are restored."""
 
 import asyncio
 import gc
@@ -21,14 +21,14 @@ def run_virtually(work: Coroutine[Any, Any, None]) -> None:
 
 
 class Ring:
-    """Refers to itself, so that only the collector frees it."""
+    """Refers to itself, so only the collector frees it."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
 def make_objects_grow_old() -> list[list[int]]:
-    """Return more new objects than CPython waits for before it looks through all."""
+    """Return more new objects than CPython allows before it runs a full collection."""
     young, middle, old = gc.get_threshold()
     return [[number] for number in range(young * (middle + 1) * (min(old, 10) + 2))]
 
@@ -65,7 +65,7 @@ def test_what_has_grown_old_is_collected_in_time() -> None:
             finalizer = weakref.finalize(ring, freed.set)
             kept = make_objects_grow_old()
             del ring
-            # It is old by now: what is young is collected, and it is not among that.
+            # The ring is in the oldest generation by now, which this collection leaves out.
             gc.collect(1)
             assert finalizer.alive
             async with in_time():

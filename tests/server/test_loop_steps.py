@@ -1,4 +1,4 @@
-"""The longest step of a loop is measured whenever it comes, without collections, for a while."""
+"""The longest step of a loop is measured whenever it occurs, without collections, and expires."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,7 +12,7 @@ from tms.server.loop_steps import LoopSteps
 
 
 class Busy:
-    """A time that passes with the loop's, and in steps that keep the loop busy."""
+    """A clock that advances with the loop's, and during steps that keep the loop busy."""
 
     def __init__(self) -> None:
         self.spent_s = 0.0

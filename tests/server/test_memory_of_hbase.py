@@ -1,4 +1,4 @@
-"""An HBase that runs out of memory is named in errors and findings. It is the simulated one."""
+"""Errors and findings name an HBase that runs out of memory. The HBase is simulated."""
 
 from collections.abc import AsyncIterator
 from typing import Any

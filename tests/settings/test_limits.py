@@ -1,4 +1,4 @@
-"""The settings that are limits are made from them, and the other limits no user can set."""
+"""Settings that are limits set those limits, and users can set no other limits."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server's services on a store with several shards, which is on the simulated HBase."""
+"""A server's services on a store with several shards, on the simulated HBase."""
 
 from contextlib import suppress
 from typing import Any
@@ -35,7 +35,7 @@ SETTINGS = Settings(store="hbase://simulated:1/n")
 
 
 class StuckRows(Rows):
-    """HBase that may not answer writes to tables of a shard."""
+    """An HBase that can leave writes to the tables of a shard unanswered."""
 
     stuck: int | None = None
 
@@ -47,7 +47,7 @@ class StuckRows(Rows):
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> StuckRows:
-    """HBase, with a store that `tms init` has just made."""
+    """An HBase with a store that `tms init` has just created."""
     rows = StuckRows()
     rows.tables.clear()
     monkeypatch.setattr(opening, "Gateway", lambda *_, **__: SimulatedGateway(rows, lambda: None))

@@ -1,4 +1,4 @@
-"""The places of shards, as leaders come and go."""
+"""The places of shards while leaders change."""
 
 from typing import Any, cast
 
@@ -9,14 +9,14 @@ from tms.sharding.places import Picked, Places
 
 
 class Somewhere:
-    """The services of a shard, as code that chooses among them sees them."""
+    """The services of a shard, reduced to what code needs that chooses among shards."""
 
     def __init__(self, name: str) -> None:
         self.messaging = self.transactions = name
 
 
 def picked(places: "Places[Any]") -> tuple[Any, Any]:
-    """Return by what shard 1 is asked, as the caller and as the server."""
+    """Return the services used for shard 1: for callers, and for the server itself."""
     asked = Picked(places.as_caller, lambda each: each.messaging)
     return asked[1], Picked(places.as_server, lambda each: each.messaging)[1]
 

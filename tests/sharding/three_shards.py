@@ -30,7 +30,7 @@ def home_of(services: OpenServices | ShardedServices, topic: TopicId) -> Any:
 async def new_process(
     limits: Limits, clock: Clock, registry: CollectorRegistry | None = None
 ) -> Process:
-    """Return what a process has once; its namespaces are open."""
+    """Return what a process has once for all shards, with namespaces opened."""
     namespaces = NamespaceStore(open_memory(), limits)
     await namespaces.open()
     return Process(
@@ -50,7 +50,7 @@ async def open_three(
     settings: Settings,
     registry: CollectorRegistry | None = None,
 ) -> ShardedServices:
-    """Return the services on three new shards; close them when done."""
+    """Yield the services on three new shards; close them at the end."""
     process = await new_process(limits, clock, registry)
     stores = [MemoryStore() for _ in range(SHARDS)]
     opened = [(StoreTables(each), Upkeep("memory:", each, settings)) for each in stores]

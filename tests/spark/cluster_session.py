@@ -1,4 +1,4 @@
-"""A driver on a cluster: reads, writes and streams once, and prints what came of it.
+"""A driver on a cluster: reads, writes and streams once, and prints the results.
 
 Its arguments: the master, the server's URL and the namespace, which has a topic `a`.
 """
@@ -19,7 +19,7 @@ spark = builder.config("spark.executor.memory", "512m").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")
 options = {"url": url, "namespace": namespace}
 
-# Nothing is registered here: Spark is to find the format by itself.
+# Nothing is registered here: Spark has to find the format by itself.
 rows = spark.read.format("tms").options(**options, subscribe="a", minPartitions="4").load()
 rows.orderBy("message_id").write.format("tms").mode("append").options(**options, topic="b").save()
 with tempfile.TemporaryDirectory() as checkpoint:

@@ -1,9 +1,10 @@
 """One Spark for all these tests, and one server; each test has a namespace of its own.
 
 Tests that depend on the place of transactions and owners also run on a server of three shards
-(`ON_SHARDS`); `test_shards.py` writes and reads with Spark there. Others do not: each of their jobs
-takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and polls,
-by which they read, run on shards in `tests/api`; streams, tables and types do not depend on shards.
+(`ON_SHARDS`); `test_shards.py` writes and reads with Spark there. Other tests do not: each of their
+jobs takes seconds; batches are written by the same calls as in `test_batch_owner.py`; ranges and
+polls, by which they read, run on shards in `tests/api`; streams, tables and types do not depend on
+shards.
 """
 
 import itertools
@@ -39,14 +40,14 @@ CONF = {
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The settings that start fastest."""
 MASTER = "local[2,3]"
-"""Two threads, and three attempts at a task: with local[2] none is repeated."""
+"""Two threads, and three attempts per task: local[2] would repeat none."""
 
 
 ON_SHARDS = {"test_batch_owner"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run on three shards too what is to."""
+    """Run the tests that depend on shards on three shards too."""
     name = metafunc.module.__name__.rpartition(".")[2]
     if "server" in metafunc.fixturenames and name in ON_SHARDS:
         rules = [None, ShardBy.NAMESPACE]
@@ -83,14 +84,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         for name, value in environment.items():
             patch.setenv(name, value)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Spark's own, of what it was made with
+            warnings.simplefilter("ignore")  # Spark's own warnings
             session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
         session.dataSource.register(CrashingDataSource)
         gateway: Any = session.sparkContext._gateway
         yield session
         session.stop()
-        # Its JVM ends with its input. PySpark starts another one only if it knows of none.
+        # The JVM ends when its input ends. PySpark starts another one only if it has none
+        # registered.
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait()
@@ -119,7 +121,7 @@ def client(server: ServerProcess, namespace: str) -> Iterator[tms.Client]:
 
 @pytest.fixture
 def options(server: ServerProcess, namespace: str) -> dict[str, str]:
-    """The options that every read and write of the test has."""
+    """The options that every read and write of a test needs."""
     return {"url": server.url, "namespace": namespace}
 
 

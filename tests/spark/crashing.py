@@ -27,7 +27,7 @@ WHILE_STORING = "while-storing"
 
 
 def crash(where: str) -> None:
-    """Kill what is to be killed here, if anything is."""
+    """Kill the process that the file names, if this is the place that it names."""
     order = Path(os.environ[VARIABLE])
     try:
         wanted, pid = order.read_text().split()
@@ -36,11 +36,11 @@ def crash(where: str) -> None:
     if wanted == where:
         order.unlink()
         os.kill(int(pid) or os.getpid(), signal.SIGKILL)
-        Event().wait(WAIT_S_MAX)  # until it has taken this process with it
+        Event().wait(WAIT_S_MAX)  # until the kill also ends this process
 
 
 def wait_for_the_test() -> None:
-    """Signal the test that a task is half done, and wait until it has done its part."""
+    """Signal that a task is half done, and wait until the test has done its part."""
     order = Path(os.environ[VARIABLE])
     if not order.exists() or not order.read_text().startswith(WHILE_STORING):
         return
@@ -53,7 +53,7 @@ class CrashingWriter(StreamWriter):
     """Dies in a task that has stored all its rows, or around the commit."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
-        """Store the rows, wait for the test, and die if that is where."""
+        """Store the rows, wait for the test, and die if this is the place."""
 
         def watched() -> Iterator[pa.RecordBatch]:
             for batch in iterator:
@@ -68,7 +68,7 @@ class CrashingWriter(StreamWriter):
         return stored
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commit, and die before or after if that is where."""
+        """Commit, and die before or after if this is the place."""
         crash(BEFORE_COMMIT)
         super().commit(messages, batchId)
         crash(AFTER_COMMIT)

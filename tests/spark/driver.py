@@ -1,6 +1,7 @@
 """A driver in a process of its own: copies a topic to another, through the sink that can die.
 
-Its arguments: the server's URL, the namespace, the checkpoint, and where to die, `-` for nowhere.
+Its arguments: the server's URL, the namespace, the checkpoint, and the place to die at, `-` for
+none.
 """
 
 import os

@@ -38,7 +38,7 @@ class Stream:
         return [payload for batch in batches for payload in batch.column("payload").to_pylist()]
 
     def take(self, limit: object = ALL) -> list[bytes]:
-        """Return the payloads of the next batch, and continue behind it."""
+        """Return the payloads of the next batch, and advance past it."""
         start, end = self.plan(limit)
         self.offset = end
         return self.read(start, end)

@@ -1,4 +1,4 @@
-"""A batch is written once for each topic, and a number that went back is an error, not a loss.
+"""A batch is written once per topic; a batch number that goes back is an error, not a loss.
 
 The writers are called as Spark calls them, without Spark.
 """
@@ -88,7 +88,7 @@ def test_one_version_is_written_once_to_each_namespace(
 
 
 def as_before(client: tms.Client, sequence: int, *, origin: str, payload: bytes) -> None:
-    """Write as versions did to which the `txnAppId` alone was the owner."""
+    """Write as earlier versions did, whose owner was the `txnAppId` alone."""
     namespace = client.namespace
     request = tms.StartRequest(
         owner=namespace, sequence=sequence, origin=origin, namespace=namespace
@@ -134,7 +134,7 @@ class Stream:
         self._monkeypatch = monkeypatch
 
     def take(self, batch: int, payload: bytes) -> None:
-        """Do a batch of one task."""
+        """Write and commit a batch of one task."""
         told = {"sql.streaming.queryId": self._query, "streaming.sql.batchId": str(batch)}
         context = SimpleNamespace(getLocalProperty=told.get)
         self._monkeypatch.setattr(TaskContext, "get", lambda: context)
@@ -175,7 +175,7 @@ def test_a_stream_that_was_upgraded_with_an_old_checkpoint_is_told_too(
 def test_a_job_within_a_stream_is_informed_that_its_versions_went_back(
     client: tms.Client, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As `foreachBatch` gives them; of other jobs an older version is done."""
+    """`foreachBatch` sets these properties; for other jobs an older version counts as done."""
     make(client, "a")
     write(options, 5, b"5", topic="a")
     write(options, 4, b"done before", topic="a")

@@ -1,4 +1,4 @@
-"""Batches: what is read is what was published, in as many partitions as asked for."""
+"""Batches: a read returns exactly what was published, in as many partitions as requested."""
 
 from datetime import UTC, datetime
 

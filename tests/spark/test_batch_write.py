@@ -1,4 +1,4 @@
-"""Batches are written once, however often tasks or the whole are repeated."""
+"""Batches are written once, however often single tasks or whole batches are repeated."""
 
 import os
 from collections.abc import Iterator

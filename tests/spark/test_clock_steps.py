@@ -1,4 +1,4 @@
-"""A stream loses nothing, and is given nothing twice, when the server's wall clock steps."""
+"""A stream loses nothing, and gets nothing twice, if the server's wall clock steps."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from tests.spark.streams import Stream
 
 @contextmanager
 def going_on(server: ServerProcess, offset: dict[str, str] | None = None) -> Iterator[Stream]:
-    """A stream that continues from its checkpoint, or a new one."""
+    """Start a new stream, or continue one from its checkpoint."""
     stream = Stream({"url": server.url}, subscribe="t")
     try:
         if offset is None:
@@ -25,7 +25,7 @@ def going_on(server: ServerProcess, offset: dict[str, str] | None = None) -> Ite
 
 
 def test_what_an_open_transaction_wrote_is_waited_for_over_a_restart(tmp_path: Path) -> None:
-    """The clock is set back under it, and believed: the wall is behind the pointer's time."""
+    """The server accepts a clock set back under the transaction, to before the pointer's time."""
     flags = ("--clock-hold-s", "0")
     store, clock = f"leveldb:{tmp_path / 'store'}", SteppingClock(tmp_path)
     with ServerProcess(store, *flags, clock=clock) as server, tms.connect(server.url) as client:

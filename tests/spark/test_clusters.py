@@ -1,4 +1,4 @@
-"""The same on executors in processes of their own, and with `spark-submit`."""
+"""Spark's executors in processes of their own, and programs run by `spark-submit`."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ SESSION_S_MAX = 500
 
 
 def run(*command: str) -> str:
-    """Run a program of Spark's, which must succeed, and return what it prints."""
+    """Run a Spark program, which must succeed, and return what it prints."""
     submit = f'--driver-java-options "{JAVA}" pyspark-shell'
     more = {"PYSPARK_SUBMIT_ARGS": submit, "PYSPARK_DRIVER_PYTHON": sys.executable}
     more |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}

@@ -1,4 +1,4 @@
-"""`tms spark …`, in this process and so in the tests' own session of Spark."""
+"""`tms spark …`, in this process, and therefore in the Spark session of the tests."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ Options = dict[str, str]
 
 @pytest.fixture
 def target(options: Options) -> tuple[str, ...]:
-    """The options of a command that say where the topics are."""
+    """Return the options by which a command finds the topics."""
     return ("--url", options["url"], "--namespace", options["namespace"], "--json")
 
 

@@ -1,4 +1,4 @@
-"""Whatever is killed, each message is in the sink once: counted one by one."""
+"""Whichever process is killed, each message is in the sink once: counted one by one."""
 
 import subprocess
 import sys
@@ -60,7 +60,7 @@ class Drivers:
 
 @pytest.fixture
 def drivers(server: ServerProcess, client: tms.Client, namespace: str, tmp_path: Path) -> Drivers:
-    """There are messages in `a`, to be copied to `b`."""
+    """Publish messages to `a`, from which the drivers copy them to `b`."""
     fill(client)
     return Drivers(server.url, namespace, tmp_path)
 
@@ -94,7 +94,7 @@ def test_a_driver_that_is_killed_before_a_commit_and_one_after(
 
 
 def start_copying(spark: SparkSession, url: str, namespace: str, folder: Path) -> StreamingQuery:
-    """Start what `driver.py` does, in the session of these tests."""
+    """Start the copying that `driver.py` does, but in the session of these tests."""
     options = {"url": url, "namespace": namespace}
     source = {"subscribe": "a", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "100"}
     rows = spark.readStream.format("tms").options(**options, **source).load()
@@ -134,7 +134,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_batch(
 
 
 class _Driver:
-    """One of two drivers that take themselves for the only one: Spark's calls, without Spark."""
+    """One of two drivers, each of which assumes it is alone: Spark's calls, without Spark."""
 
     def __init__(self, options: dict[str, str], *, batch: int = 0, query: str = "query") -> None:
         self.writer = StreamWriter(stream_write({**options, "topic": "b"}), ["payload"])

@@ -1,4 +1,4 @@
-"""Spark asks as somebody: by a file that each process reads, or by a token that nothing shows."""
+"""Spark authenticates by a file that each process reads, or by a token that nothing shows."""
 
 import json
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ def test_commands_ask_as_they_are_told_and_so_does_the_writer_of_errors(
 def test_who_may_only_publish_may_write(
     guarded: ServerProcess, authority: Authority, connection: dict[str, str]
 ) -> None:
-    """Also if it may not read the topic by which the driver looks whether the server has Arrow."""
+    """Also if it may not read the topic by which the driver checks whether the server has Arrow."""
     with tms.connect(guarded.url, auth=TOKEN, ca=authority.ca) as client:
         client.topic("spark").create()
     file = authority.ca.parent / "root.token"

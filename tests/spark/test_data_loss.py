@@ -29,7 +29,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SteppingClock]:
 
 @pytest.fixture(scope="module")
 def server(clock: SteppingClock) -> Iterator[ServerProcess]:
-    """One whose time passes as the test says."""
+    """A server whose time a test controls."""
     with ServerProcess("memory:", clock=clock) as server:
         yield server
         assert server.stop() == 0
@@ -37,13 +37,13 @@ def server(clock: SteppingClock) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def expire(clock: SteppingClock) -> Callable[[], None]:
-    """Lets enough time pass that all messages expire."""
+    """Return a function that lets all messages expire."""
     return partial(clock.suspend, 2 * TTL_S * 1000)
 
 
 @pytest.fixture
 def new(options: Options) -> Iterator[New]:
-    """Makes streams, and stops them."""
+    """Return a function that makes streams; they are stopped at the end."""
     with ExitStack() as made:
 
         def make(**more: str) -> Stream:
@@ -56,7 +56,7 @@ def new(options: Options) -> Iterator[New]:
 
 @pytest.fixture
 def stream(client: tms.Client, new: New, request: pytest.FixtureRequest) -> Stream:
-    """A stream of the topic `t`, which there is."""
+    """A stream of the existing topic `t`."""
     client.topic("t").create(ttl=TTL_S)
     return new(subscribe="t", failOnDataLoss=str(request.param).lower()).start()
 

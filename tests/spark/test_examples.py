@@ -29,7 +29,7 @@ def test_every_example_is_run_here() -> None:
 def test_an_example_prints_what_it_should(
     name: str, spark: SparkSession, server: ServerProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In this process, for a Spark of its own would take half a minute."""
+    """The example runs in this process, because a Spark of its own would take half a minute."""
     run = runpy.run_path(str(EXAMPLES / name))["run"]
     run(spark, server.url)
 
@@ -40,7 +40,7 @@ def test_an_example_prints_what_it_should(
 
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_an_example_that_fails_leaves_nothing_behind(name: str, server: ServerProcess) -> None:
-    """So that it can be run again."""
+    """So it can be run again."""
     run = runpy.run_path(str(EXAMPLES / name))["run"]
     with pytest.raises(AttributeError, match="'NoneType' object"):
         run(None, server.url)

@@ -1,4 +1,4 @@
-"""Archive, replay, transform and statistics: each once, however often it is run."""
+"""Archive, replay, transform and statistics: each takes effect once, however often it is run."""
 
 import json
 from datetime import UTC, datetime
@@ -64,7 +64,7 @@ def test_an_archive_has_each_message_once_by_topic_and_date(
 def test_a_batch_of_an_archive_that_is_repeated_takes_the_place_of_its_first_attempt(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
-    """As after a crash that left files of a batch behind, and no note that it was done."""
+    """The state after a crash that left files of a batch, but no note that the batch was done."""
     folder = tmp_path / "archive"
     source = {**options, "subscribe": "a"}
     publish(client, "a", *(b"%d" % n for n in range(10)))
@@ -98,7 +98,7 @@ def test_a_replay_keeps_the_order_and_is_done_once(
 def test_a_replay_can_keep_the_old_ids_and_go_to_the_topics_it_came_from(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
-    """Also to topics whose names look like numbers, as folders of Parquet."""
+    """This includes topics whose names, as folders of Parquet, look like numbers."""
     folder = str(tmp_path / "archive")
     publish(client, "007", b"one")
     publish(client, "8", b"two")
@@ -148,7 +148,7 @@ def message_of(message: tms.Message) -> tuple[bytes | None, bytes | None, dict[s
 
 
 def shout(payload: bytes) -> bytes | None:
-    """Raises `UnicodeDecodeError` for what is not a text; drops what is empty."""
+    """Uppercase a text; raises `UnicodeDecodeError` if it is not one, and drops an empty one."""
     return payload.decode().upper().encode() if payload else None
 
 
@@ -184,7 +184,7 @@ def test_a_function_transforms_each_message_once_and_errors_go_to_their_topic(
 def test_a_query_transforms_and_its_empty_rows_are_errors(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
-    """Those that are not UTF-8, and tombstones, too. What it selects of keys and headers is kept"""
+    """Payloads that are not UTF-8, and tombstones, too. Selected keys and headers are kept."""
     publish(client, "a", b'{"n": 1}', b"no json")
     client.topic("a").publish([framed(b'{"n": 3}'), TOMBSTONE, tms.Message(b"\xff")])
     for name in ("b", "errors"):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Watch:
-    """The most that Arrow and Python have held, whenever it was looked at."""
+    """The highest memory use of Arrow and Python in a number of samples."""
 
     def __init__(self) -> None:
         self._before = pa.total_allocated_bytes()
@@ -43,7 +43,7 @@ def _traced() -> Iterator[None]:
 
 
 def most_held(options: dict[str, str], rows: int) -> int:
-    """Write this number of rows in one task, read them in one; return the most memory in use."""
+    """Write this number of rows in one task, read them in one; return the highest memory use."""
     tracemalloc.reset_peak()
     watch = Watch()
 
@@ -69,12 +69,12 @@ def most_held(options: dict[str, str], rows: int) -> int:
 def test_a_task_holds_no_more_for_a_larger_topic(
     client: tms.Client, options: dict[str, str]
 ) -> None:
-    # How many blocks are read ahead of the task is left to chance. As many looks at small topics
-    # as at the large one give chance the same room in both.
+    # Chance decides how many blocks are read ahead of a task. The same number of samples at small
+    # topics as at the large one gives chance the same influence in both.
     names = [f"small-{number}" for number in range(TIMES)]
     for name in ("first", *names, "large"):
         client.topic(name).create()
-    most_held({**options, "topic": "first"}, ROWS_AT_ONCE)  # after this, imports are in memory
+    most_held({**options, "topic": "first"}, ROWS_AT_ONCE)  # from here on, imports are in memory
 
     small = max(most_held({**options, "topic": name}, SMALL) for name in names)
     large = most_held({**options, "topic": "large"}, TIMES * SMALL)

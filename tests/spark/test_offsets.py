@@ -1,4 +1,4 @@
-"""Offsets as they are kept in checkpoints and given as options."""
+"""Offsets as checkpoints store them, and as options contain them."""
 
 import json
 

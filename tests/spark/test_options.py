@@ -1,4 +1,4 @@
-"""The values of options, and the options that are refused by name."""
+"""The values of options, and errors that name the option at fault."""
 
 import re
 

@@ -27,7 +27,7 @@ ELSEWHERE = {
     "docs/security.md": "a server with TLS and users: test_security.py",
 }
 SERVES = ("scripts/run", "tms serve")
-"""How a block begins that starts a server. On one server only the first of them is carried out."""
+"""A block that starts a server begins with one of these. Only the first such block is run."""
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ def test_a_page_goes_as_documented(
     spark: SparkSession,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In the order of README: each continues where the one before has left the server."""
+    """In the order of README: each page continues on the server as the previous one left it."""
     printed = ""
     for block in blocks(page):
         if block.kind == "text":
-            if printed:  # else it is a drawing
+            if printed:  # otherwise it is a drawing
                 assert is_as_told(block.text, printed), f"{block.place}: it prints\n{printed}"
             printed = ""
         elif needs_spark(block):
@@ -64,7 +64,7 @@ def test_a_page_goes_as_documented(
 
 
 def carry_out(block: Block, newcomer: Newcomer) -> str:
-    """Do what a block says; start a server if none runs."""
+    """Run a block; start a server if none runs."""
     if block.text.startswith(SERVES) and newcomer.is_served:
         return ""
     return newcomer.carry_out(block)
@@ -73,10 +73,10 @@ def carry_out(block: Block, newcomer: Newcomer) -> str:
 def in_spark(
     block: Block, newcomer: Newcomer, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> str:
-    """Run a program in this process, whose session is Spark's; return what it prints."""
+    """Run a program in this process, which has a Spark session; return what it prints."""
     capsys.readouterr()
     text = block.text.replace(ADDRESS, newcomer.url.removeprefix("http://"))
-    # A relative folder would be in the JVM's.
+    # A relative folder would be one of the JVM's.
     text = re.sub(r'"(archive|checkpoint|split-clicks)"', rf'"{newcomer.folder}/\1"', text)
     exec(compile(text, block.place, "exec"), {"spark": spark})
     return capsys.readouterr().out

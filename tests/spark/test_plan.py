@@ -71,7 +71,7 @@ def test_an_offset_never_goes_back(
 def test_batches_one_after_another_leave_nothing_out_and_give_nothing_twice(
     there: dict[str, Standing | None],
 ) -> None:
-    """A batch ends anywhere; the next begins there."""
+    """A batch may end anywhere; the next one begins there."""
     ends, _ = latest({}, there)
     half = {topic: end._replace(position=at(25)) for topic, end in ends.items()}
     half = {topic: min(half[topic], ends[topic]) for topic in ends}

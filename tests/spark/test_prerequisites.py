@@ -19,7 +19,7 @@ from tms.spark.session import open_session
 
 REMEDY = "scripts/environment arrow"
 TRACE_LINES_MAX = 25
-"""Spark's own lines and few of ours; it was hundreds."""
+"""Spark's own lines and a few of ours; there used to be hundreds."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def old_python(tmp_path: Path) -> str:
-    """Answers like an older Python that has everything."""
+    """A fake Python that reports an older version and has everything installed."""
     path = tmp_path / "python3"
     path.write_text("#!/bin/sh\necho 3.9.2\n")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Rows between the server's form and Spark's, and Arrow streams in pieces."""
+"""Conversion of rows between the server's form and Spark's, and Arrow streams in pieces."""
 
 import pyarrow as pa
 import pytest

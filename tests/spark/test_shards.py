@@ -1,4 +1,4 @@
-"""A store with its topics in three shards: what is read may be in several, a write is in one."""
+"""A store with its topics in three shards: a read may span several, a write stays in one."""
 
 from collections.abc import Iterator
 
@@ -39,7 +39,7 @@ def test_topics_are_written_one_by_one_and_read_together(
         for _ in range(2):
             write(f"to {name}", topic=name, txnAppId="job", txnVersion="1")
     with pytest.raises(PySparkException, match="another shard"):
-        write("lost")  # no option says which topic there will be
+        write("lost")  # no option names the topic in advance
 
     stream = Stream(options, subscribePattern=".*").start()
     assert sorted(stream.take()) == [b"to audit", b"to orders", b"to sales"]

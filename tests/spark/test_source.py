@@ -1,4 +1,4 @@
-"""How Spark finds the source, and what importing costs those who do not use it."""
+"""How Spark finds the source, and what importing it costs programs that do not use it."""
 
 import subprocess
 import sys
@@ -70,14 +70,14 @@ READ = {"url": "http://localhost:1", "subscribe": "a,b"}
         ({**READ, "endingTimestamp": "x"}, "endingTimestamp"),
         ({**READ, "maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger"),
         ({**READ, "damaged": "give"}, "damaged"),
-        # As Spark gives them when a table is made, and when it is read.
+        # Spark passes these when it creates a table, and when it reads it.
         ({**READ, "option.url": READ["url"], "owner": "me"}, "CREATE TABLE"),
     ],
 )
 def test_wrong_options_are_told_when_a_reader_is_loaded(
     options: dict[str, str], named: str
 ) -> None:
-    """Options of batches and streams: Spark asks for the columns then."""
+    """Options of batches and streams are checked when Spark asks for the columns."""
     with pytest.raises(InvalidRequest) as caught:
         TmsDataSource(options).schema()
 

@@ -19,7 +19,7 @@ def source(spark: SparkSession, options: Options, **more: str) -> DataFrame:
 
 
 def copy(frame: DataFrame, options: Options, checkpoint: str, **more: str) -> StreamingQuery:
-    """Write what is available now; return the query once it has ended."""
+    """Copy what is available now; return the query once it has ended."""
     writer = frame.select("payload").writeStream.format("tms").options(**options).options(**more)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     assert query.awaitTermination(int(WAIT_S_MAX))
@@ -79,7 +79,7 @@ def test_a_stream_continues_where_it_stopped_also_with_topics_that_have_come(
 def test_a_batch_whose_end_spark_did_not_learn_of_is_not_written_twice(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
-    """As after a kill of the driver behind the server's commit."""
+    """The state after a kill of the driver just after the server's commit."""
     make(client, "a", "b")
     frame = source(spark, options, subscribe="a", maxOffsetsPerTrigger="100")
     publish(client, "a", range(300))

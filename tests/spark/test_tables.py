@@ -1,4 +1,4 @@
-"""Spark's errors for wrong options, and for topics as tables: our texts, as early as possible."""
+"""Spark shows our own errors for wrong options and for topics as tables, as early as possible."""
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException

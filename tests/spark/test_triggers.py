@@ -1,4 +1,4 @@
-"""When the batches of a stream begin, where its first one does, and how far it is behind."""
+"""When the batches of a stream begin, where its first batch begins, and the lag of a stream."""
 
 import json
 from contextlib import closing
@@ -53,7 +53,7 @@ def test_a_batch_waits_no_longer_than_the_delay(orders: tms.Topic, options: Opti
 
 
 class Reader(StreamReader):
-    """One that can be closed as other things are."""
+    """A reader with a `close`, as other resources have."""
 
     close = StreamReader.stop
 

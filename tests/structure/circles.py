@@ -7,7 +7,7 @@ from tests.structure.sources import Import, Source, imports
 
 
 def circle(files: Iterable[Source], part_of: Callable[[str], str] = str) -> Sequence[str]:
-    """Return the parts of a circle of imports, the first one again after the last; or none.
+    """Return the parts of a circle of imports, the first one again at the end; or an empty list.
 
     `part_of` returns the part that a module belongs to, by default the module itself.
     """

@@ -1,4 +1,4 @@
-"""The fixture that the tests of the structure share: the collector pauses."""
+"""The fixture that all structure tests share: it pauses the collector."""
 
 import gc
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def _gc_paused() -> Iterator[None]:
-    """Pause the collector, which takes twice the time of making millions of nodes of trees."""
+    """Pause the collector, which would double the time to create millions of nodes of trees."""
     gc.disable()
     yield
     gc.enable()

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 PRODUCT = ("tms", "tables", "cleanup", "api", "pyspark_tms")
-"""The folders of what is shipped; one that does not exist yet has no files."""
+"""The folders of shipped code; one that does not exist yet has no files."""
 ALL = (*PRODUCT, "tests", "bench", "examples", "scripts")
 
 
@@ -27,12 +27,12 @@ class Source:
 
     @property
     def place(self) -> str:
-        """The path as a person writes it, from the root of the project."""
+        """The path from the root of the project, as a person writes it."""
         return self.path.relative_to(ROOT).as_posix()
 
     @property
     def module(self) -> str:
-        """The name to import it by."""
+        """The name by which to import it."""
         parts = self.path.relative_to(ROOT).with_suffix("").parts
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -63,7 +63,7 @@ class Import:
 
 @cache
 def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
-    """Return all nodes of a tree, which is walked once for all tests."""
+    """Return all nodes of a tree, which is walked only once for all tests."""
     return tuple(ast.walk(tree))
 
 

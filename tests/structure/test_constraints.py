@@ -1,4 +1,4 @@
-"""constraints.txt pins everything that the project asks for, at versions it allows."""
+"""constraints.txt pins all requirements of the project, at versions that the project allows."""
 
 import re
 import tomllib
@@ -15,11 +15,11 @@ EXTRAS = (
     *("server", "arrow", "auth", "etcd", "hbase", "otel", "postgresql"),
     *("registry", "schemas", "spark", "zookeeper", "dev"),
 )
-"""Those that scripts/environment installs."""
+"""The extras that scripts/environment installs."""
 
 
 def required() -> list[Requirement]:
-    """Return the requirements of the package and of its extras, save on itself."""
+    """Return the requirements of the package and of its extras, except those on itself."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     texts = [*project["dependencies"]]
     for extra in EXTRAS:

@@ -1,4 +1,4 @@
-"""Texts with a count also fit a count of one: no "1 rows are"."""
+"""Texts with a count also fit a count of one: no text says "1 rows are"."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _ALWAYS_SEVERAL = ("{count} requests were",)
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Give the files whose texts people read."""
+    """Yield the files with texts for users."""
     for place in _PLACES:
         for path in sorted((ROOT / place).rglob("*")):
             if path.suffix in {".py", ".html"}:

@@ -1,4 +1,4 @@
-"""Whatever a run draws, it draws from the one seed that it prints (tests/scale.py)."""
+"""Everything that a run draws at random depends on the one seed that it prints (tests/scale.py)."""
 
 import random
 

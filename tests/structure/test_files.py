@@ -1,4 +1,4 @@
-"""Files and functions that can be read in one sitting, named after what they are."""
+"""Files and functions are short enough to read in one sitting, and named after their content."""
 
 import ast
 import re
@@ -12,14 +12,14 @@ SAY_NOTHING = frozenset({"util", "utils", "common", "helper", "helpers", "manage
 """Names that would fit any file."""
 
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|NotImplemented" r"Error")
-"""Written in parts, so that this file does not find itself."""
+"""Split in parts, so that this file does not match it."""
 
 
 TEST_MODULE = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MULTILINE)
 
 
 def test_nothing_is_imported_from_test_modules() -> None:
-    """Code that tests share has a module of its own."""
+    """Code that tests share belongs in a module of its own."""
     assert [each.place for each in sources(*ALL) if TEST_MODULE.search(each.text)] == []
 
 

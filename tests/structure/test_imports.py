@@ -2,7 +2,7 @@
 
 A layer is a package and all below it. It may import itself, what `ARROWS` lists for it (layers, or
 single files of one), and, inside a function only, what `LAZY_ARROWS` lists. Files import each other
-in no circle, not even for type checkers or inside functions.
+without circles, even for type checkers or inside functions.
 """
 
 import ast
@@ -241,7 +241,7 @@ MODULES = {source.module for source in sources(*PRODUCT)}
 
 
 def layer_of(module: str) -> str | None:
-    """Return the layer of one of our modules, None for others' and for one without a layer."""
+    """Return the layer of a module of ours; None for foreign modules and those without a layer."""
     if module == "tms":
         return module
     return next((layer for layer in LAYERS if f"{module}.".startswith(f"{layer}.")), None)
@@ -253,7 +253,7 @@ def is_ours(module: str) -> bool:
 
 
 def is_allowed(source_layer: str, imported: Import) -> bool:
-    """Whether a file in `source_layer` may have this import of something of ours."""
+    """Whether a file in `source_layer` may import this module of ours."""
     if imported.module == "tms" and imported.name in PLAIN_NAMES:
         return True
     whole = f"{imported.module}.{imported.name}"
@@ -267,7 +267,7 @@ def is_allowed(source_layer: str, imported: Import) -> bool:
 
 
 def wrong_imports(files: Iterable[Source]) -> list[str]:
-    """Return a line for each import against the arrows: where, from which layer, of what."""
+    """Return a line for each forbidden import: its place, its layer, and what it imports."""
     return [
         f"{source.place}:{imported.line}: {layer} must not import {imported.module}"
         f"{f' ({imported.name})' if imported.name else ''}"

@@ -1,4 +1,4 @@
-"""The wheel works in an environment that has only what its metadata asks for.
+"""The wheel works in an environment that has only the packages that its metadata requires.
 
 `scripts/release` does the same with pip and the index, for each Python; this needs no network.
 """
@@ -57,7 +57,7 @@ def needed(texts: list[str], extra: str, found: dict[str, Distribution]) -> None
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, without the source distribution between."""
+    """Build the wheel directly, without a source distribution in between."""
     folder = tmp_path_factory.mktemp("built")
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
     (built,) = folder.glob("*.whl")

@@ -1,4 +1,4 @@
-"""Public names: `__all__` is sorted, complete and true, and a class has a name of its own."""
+"""Public names: `__all__` is sorted, complete and true, and no two classes share a name."""
 
 import ast
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ WITH_ALL = [source for source in sources(*PRODUCT) if "\n__all__ = " in source.t
 
 
 def public_names(body: list[ast.stmt]) -> Iterator[str]:
-    """Give the names that a module defines for others, or imports from us to hand them on."""
+    """Yield the names that a module defines for others, or imports from us to re-export."""
     for node in body:
         match node:
             case ast.ImportFrom(module=module, names=names) if str(module).startswith("tms"):

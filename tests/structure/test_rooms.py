@@ -1,4 +1,4 @@
-"""The rooms of a package import each other one way, too."""
+"""Imports between the sub-packages of a package go one way, too."""
 
 import pytest
 

@@ -8,7 +8,7 @@ import pytest
 from tests.structure.sources import ALL, PRODUCT, imports, nodes, sources
 
 TTL_PLACES = {"tms/core/values/topic.py", "cleanup/inspection.py"}
-"""The rule of what has expired (`TopicMetadata.first_live_ms`, `dies_ms`); or it shows a topic."""
+"""Files that implement expiry (`TopicMetadata.first_live_ms`, `dies_ms`), or show a topic."""
 
 
 def test_only_a_topic_says_what_has_expired() -> None:
@@ -25,14 +25,14 @@ def test_only_a_topic_says_what_has_expired() -> None:
 INT_PLACES = {
     "api/http/protocol/numbers.py",
     "api/http/protocol/framing.py",  # 15 hexadecimal digits
-    "api/http/door/endings.py",  # the end of a certificate
+    "api/http/door/endings.py",  # the expiry of a certificate
     "api/registry/document.py",  # codes of its own
     "api/registry/requests.py",  # 10 digits and a sign
 }
 
 
 def test_digits_of_requests_become_numbers_in_places_that_count_them() -> None:
-    """`int` takes time that grows with the square of the digits, and raises for many."""
+    """`int` takes quadratic time in the number of digits, and raises if there are very many."""
     places = {
         source.place
         for source in sources("api")
@@ -44,8 +44,10 @@ def test_digits_of_requests_become_numbers_in_places_that_count_them() -> None:
 
 
 def test_cookies_are_read_without_the_standard_library() -> None:
-    """Its parser takes the square of a header in Pythons that we support (CVE-2024-7592). That of
-    Starlette uses it, where `cookies` of a request is asked for."""
+    """Its parser is quadratic in some Pythons that we support (CVE-2024-7592).
+
+    `cookies` of Starlette's requests uses it.
+    """
     users = [
         source.place
         for source in sources(*PRODUCT)
@@ -98,7 +100,7 @@ def test_only_the_clock_reads_a_clock_that_may_be_set() -> None:
 
 
 def test_what_goes_by_the_wall_alone_is_not_a_server() -> None:
-    """A server's parts are given its clock, which does not believe a step at once."""
+    """A server's parts get the server's clock, which does not trust a step at once."""
     places = {
         source.place
         for source in sources(*PRODUCT)
@@ -120,7 +122,7 @@ def test_what_goes_by_the_wall_alone_is_not_a_server() -> None:
 
 
 def test_one_file_imports_what_binds_leveldb() -> None:
-    """Which of two that is depends on the version of Python."""
+    """Which of the two packages it imports depends on the version of Python."""
     places = {
         source.place
         for source in sources(*ALL)
@@ -132,23 +134,23 @@ def test_one_file_imports_what_binds_leveldb() -> None:
 
 
 def test_what_a_caller_may_leave_is_waited_for_in_one_way() -> None:
-    """`asyncio.shield` leaves an error that nobody has looked at, for asyncio to log."""
+    """`asyncio.shield` leaves an error that nobody retrieves, and asyncio logs it."""
     shields = [each.place for each in sources(*PRODUCT) if "asyncio.shield" in each.text]
 
     assert shields == ["tms/core/runtime/shared_work.py"]
 
 
 def test_who_waits_for_a_cancelled_task_can_be_cancelled() -> None:
-    """`suppress` around that hides the waiter's own cancellation; `asyncio.gather` does not."""
+    """`suppress` around it hides the waiter's own cancellation; `asyncio.gather` does not."""
     hides = [each.place for each in sources(*PRODUCT) if "suppress(asyncio.Canc" in each.text]
 
     assert hides == []
 
 
 def test_rows_of_topics_are_changed_by_compare_and_put_alone() -> None:
-    """A pass of cleanup reads none as long as `Store.exchanges` says that none was changed.
+    """A cleanup pass reads no row as long as `Store.exchanges` says that none has changed.
 
-    It knows those that it has forgotten itself, by `StoreMetadataTable.forget`.
+    It allows for rows that it removed itself, by `StoreMetadataTable.forget`.
     """
     others = [
         each.place
@@ -188,7 +190,7 @@ TYPES = {"AVRO", "JSON", "PROTOBUF"}
 
 
 def _names_of_types(tree: ast.Module) -> set[str]:
-    """Return what stands for the name of a schema's type in a file: texts, and names of theirs."""
+    """Return the expressions that name a schema type in a file: string literals and constants."""
     named = {
         imported.name
         for imported in imports(tree)
@@ -198,7 +200,7 @@ def _names_of_types(tree: ast.Module) -> set[str]:
 
 
 def asks_by_type(tree: ast.Module) -> bool:
-    """Whether a file compares with a type's name, has a row for it, or a set with it."""
+    """Whether a file compares with a type's name, or has a table or set keyed by type names."""
     names = _names_of_types(tree)
     asked: list[ast.AST | None] = []
     for node in nodes(tree):
@@ -215,7 +217,7 @@ def asks_by_type(tree: ast.Module) -> bool:
 
 
 def test_only_tables_ask_for_the_type_of_a_schema() -> None:
-    """So a fourth type is a row in each of them, and no other file knows that there is one."""
+    """So a fourth type is one row in each of these tables, and no other file knows of it."""
     places = {source.place for source in sources(*PRODUCT) if asks_by_type(source.tree)}
 
     assert places == TABLES_OF_TYPES - {SCHEMA_TYPES}
@@ -241,11 +243,11 @@ CHANGES = {
     *(("tms/server/registry_part.py", name) for name in ("_remote", "_url", "_reading")),
     *(("tms/server/backups.py", name) for name in ("_task", "_last")),
 }
-"""Attributes that a part of a server has or lacks, by turns; they are not other parts."""
+"""Attributes that a part of a server has at some times only; they are not other parts."""
 
 
 def _late_parts(tree: ast.AST) -> set[str]:
-    """Return the places where parts are set in others later, or replace one."""
+    """Return the places that set an attribute of another part after it was made, or replace one."""
     found = set()
     for node in nodes(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -260,7 +262,7 @@ def _late_parts(tree: ast.AST) -> set[str]:
 
 
 def test_the_parts_of_a_server_are_made_once() -> None:
-    """Each part is made of earlier ones, so code that has one may use it."""
+    """Each part is made from earlier ones, so code that has a part may use it at once."""
     late = {
         (source.place, name)
         for source in sources("tms/server")

@@ -1,6 +1,6 @@
 """scripts/environment does nothing when nothing changed, and says what is missing in one line.
 
-That it sets up a fresh clone is shown by CI, which starts with one.
+CI starts with a fresh clone, and so tests that the script sets one up.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import pytest
 from tests.structure.sources import ROOT
 
 COMMANDS = ("bash", "cat", "cut", "dirname", "find", "sha256sum")
-"""The commands that the script needs before it makes anything."""
+"""The commands that the script needs before it installs anything."""
 SCRIPT_S_MAX = 120.0
 INPUTS = ("pyproject.toml", "constraints.txt", "requirements.lock")
 """The files from which .venv is made."""
@@ -23,7 +23,7 @@ INPUTS = ("pyproject.toml", "constraints.txt", "requirements.lock")
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """As much of a clone as the script looks at, and a folder of commands for PATH."""
+    """A minimal clone for the script, and a folder of commands for PATH."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "commands").mkdir()
     for name in ("scripts/environment", *INPUTS):
@@ -36,7 +36,7 @@ def clone(tmp_path: Path) -> Path:
 
 
 def python(clone: Path, does: str) -> str:
-    """Return a Python that answers as a shell script says."""
+    """Return a fake Python that answers as the given shell script."""
     fake = clone / "commands/python-of-a-test"
     fake.write_text(f"#!{clone}/commands/bash\n{does}\n")
     fake.chmod(0o755)
@@ -57,7 +57,7 @@ def environment(clone: Path, *extras: str, **variables: str) -> subprocess.Compl
 
 
 def made(clone: Path, extra: str) -> None:
-    """Make `clone` look as the script leaves it."""
+    """Make `clone` look as the script leaves a clone."""
     inputs = [(clone / name).read_bytes() for name in INPUTS]
     (clone / ".venv/bin").mkdir(parents=True)
     (clone / ".venv/bin/python").symlink_to(sys.executable)
@@ -186,7 +186,7 @@ def test_every_script_is_executable_and_stops_at_errors() -> None:
 
 
 STATUS_OF = {"ruff": 0, "mypy": 0, "python": 0}
-"""How each tool of the gate ends where nothing is wrong."""
+"""The exit status of each tool of the gate if nothing is wrong."""
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ STATUS_OF = {"ruff": 0, "mypy": 0, "python": 0}
     ids=["nothing wrong", "lint", "types", "a test", "interrupted"],
 )
 def test_the_gate_ends_as_its_tools_do(tmp_path: Path, fails: dict[str, int], status: int) -> None:
-    """The gate once passed all its tests and still ended with 1, by the trap at its end."""
+    """The gate once passed all its tests and still exited with 1, because of a trap at its end."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / ".venv/bin").mkdir(parents=True)
     shutil.copy(ROOT / "scripts/test", tmp_path / "scripts/test")

@@ -1,4 +1,4 @@
-"""Tests wait for events, and tests of what docs/promises.md names run in the gate."""
+"""Tests wait for events, and the gate runs the tests that docs/promises.md names."""
 
 import ast
 import re
@@ -9,11 +9,11 @@ from tests.structure.sources import ROOT, nodes, read, sources
 
 WAITING = "tests/waiting.py"
 SLEEPS = {"tests/simulation/everything_clients.py"}
-"""The files that sleep still: the list only gets shorter."""
+"""Files that still sleep; the list may only get shorter."""
 
 
 def sleeps(tree: ast.AST, within: str = "") -> list[str]:
-    """Return the innermost function, or an empty string, of each call of a function `sleep`."""
+    """Return the innermost function of each call of a `sleep`; an empty string at module level."""
     found = []
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Call):

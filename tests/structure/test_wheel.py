@@ -16,16 +16,16 @@ pytestmark = pytest.mark.slow
 
 SERVER_PACKAGES = [name for name in ("tables", "api", "cleanup") if (ROOT / name).is_dir()]
 INSTALLED_HERE = next(path for path in sys.path if path.endswith("site-packages"))
-"""Where the packages that ours needs are."""
+"""The folder with the installed packages that ours depends on."""
 BUILD_S_MAX = 600.0
 
 TYPED = {"tms/py.typed"}
-"""Says to type checkers that the library has types."""
+"""Declares to type checkers that the library has types."""
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source distribution, and the wheel made from that."""
+    """A folder with the source distribution, and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     run("-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT), cwd=folder)
     return folder
@@ -63,8 +63,8 @@ def run(*arguments: str, cwd: Path) -> str:
 
 
 def run_installed(*arguments: str, path: list[Path], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python with the folders of `path` and what ours needs, but without this source tree."""
-    # -S: no .pth file is read, and it is by one that an editable installation is found.
+    """Run Python with the folders of `path` and our dependencies, but without this source tree."""
+    # -S: no .pth file is read, and an editable installation is found by one.
     return subprocess.run(
         [sys.executable, "-S", *arguments],
         check=False,

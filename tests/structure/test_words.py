@@ -133,7 +133,7 @@ def test_voice_is_found_where_it_is_banned() -> None:
 
 
 def test_no_file_breaks_the_rules_of_voice() -> None:
-    """Each file has at most what `voice_left.txt` still allows it; new files have none."""
+    """Each file has at most as many as `voice_left.txt` still allows; new files have none."""
     allowed = left()
 
     assert {

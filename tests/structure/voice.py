@@ -78,7 +78,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def found() -> dict[str, list[str]]:
-    """Return what is banned in each file, if anything is."""
+    """Return the banned words of each file that has any."""
     in_sources = {
         source.place: [
             f"{source.place}:{line}: {phrase}"
@@ -92,7 +92,7 @@ def found() -> dict[str, list[str]]:
 
 
 def left() -> dict[str, int]:
-    """Return how often each file may still have what is banned."""
+    """Return how often each file may still have banned words."""
     rows = (line.split() for line in LEFT.read_text(encoding="utf-8").splitlines())
     return {place: int(count) for count, place in rows}
 

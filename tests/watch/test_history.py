@@ -25,7 +25,7 @@ def test_a_figure_that_comes_later_was_not_known_before() -> None:
     history = History()
     history.add(0, {}, {})
     history.add(10_000, {"sent": 5.0}, {})
-    history.add(20_000, {"sent": 2.0}, {})  # it began again
+    history.add(20_000, {"sent": 2.0}, {})  # the counter was reset
 
     assert history.values("sent") == [None, 5.0, 2.0]
     assert history.rates("sent") == [None, None, 0.0]
@@ -84,7 +84,7 @@ def test_an_hour_of_many_topics_is_small() -> None:
 
 
 def size_of(root: object) -> int:
-    """Return about how many bytes an object and what it leads to take."""
+    """Return the approximate size in bytes of an object and everything that it refers to."""
     seen: set[int] = set()
     waiting, total = [root], 0
     while waiting:

@@ -1,4 +1,4 @@
-"""Avro as the library reads and writes it: what our own codecs are held against."""
+"""Avro as its library reads and writes it: the reference for our own codecs."""
 
 from io import BytesIO
 from typing import Any
@@ -14,7 +14,7 @@ def written(schema: Any, value: Any) -> bytes:
 
 
 def read(schema: Any, body: bytes) -> Any:
-    """Return what all of `body` says."""
+    """Return what all of `body` decodes to."""
     source = BytesIO(body)
     found = fastavro.schemaless_reader(source, fastavro.parse_schema(schema), None)
     assert source.tell() == len(body)

@@ -19,10 +19,10 @@ class AvroPollDecoder:
         self._left = 0
         self._ended = False
         self.last_id = b""
-        """The id of the last message given, empty before the first."""
+        """The id of the last message returned, empty before the first."""
 
     def feed(self, data: bytes) -> MessageBlock:
-        """Return the messages that `data` completes, maybe none."""
+        """Return the messages that `data` completes, perhaps none."""
         received = self._rest + data
         runs: list[bytes] = []
         count = at = 0
@@ -46,6 +46,6 @@ class AvroPollDecoder:
         return MessageBlock(count, b"".join(runs))
 
     def close(self) -> None:
-        """Raise `InvalidRequest` (invalid_body) unless the array's end has been seen."""
+        """Raise `InvalidRequest` (invalid_body) unless the end of the array was received."""
         if not self._ended or self._rest:
             raise InvalidRequest("invalid_body", format="avro", reason="the answer is cut off")

@@ -1,4 +1,4 @@
-"""Avro's primitives: against the library's, and against bytes that mean harm."""
+"""Avro's primitives, compared with the library's, and fed with hostile bytes."""
 
 import pytest
 from hypothesis import given
@@ -105,7 +105,7 @@ def test_what_is_not_an_array_is_refused(body: bytes) -> None:
 
 
 def test_a_number_without_an_end_is_refused_at_its_eleventh_byte() -> None:
-    """Not read on: a number of millions of bytes would keep the server busy for days."""
+    """It reads no further: a number of millions of bytes would keep the server busy for days."""
     with pytest.raises(InvalidRequest, match="over 10 bytes"):
         AvroReader(b"\xff" * 10_000_000).number()
 

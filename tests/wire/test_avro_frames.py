@@ -1,4 +1,4 @@
-"""Avro of version 2: the library writes and reads the same, in several blocks or in pieces."""
+"""Avro of version 2: the library writes and reads the same bytes, in several blocks or pieces."""
 
 from io import BytesIO
 from typing import Any
@@ -182,7 +182,7 @@ def test_several_topics_have_such_messages(topics: dict[str, list[Message]]) -> 
 
 @pytest.mark.parametrize("before", [b"\x02\x02\x02", b"\x02\x02\x00", b"\x02\x02\x00\x02"])
 def test_a_number_without_an_end_is_refused_at_its_tenth_byte(before: bytes) -> None:
-    """It begins the length of a key, the count of headers, or the length of a name."""
+    """The number is the length of a key, the count of headers, or the length of a name."""
     with pytest.raises(InvalidRequest, match="10 bytes"):
         AVRO_FRAMES.decode_publish(before + b"\xff" * 200_000 + b"\x00", MANY)
     decoder = AvroRunsDecoder()
@@ -192,7 +192,7 @@ def test_a_number_without_an_end_is_refused_at_its_tenth_byte(before: bytes) -> 
 
 @pytest.mark.parametrize("payload", [b"", b"a"])
 def test_a_publish_of_version_1_is_refused(payload: bytes) -> None:
-    """Also the one of a single message, which version 1 has a short way for."""
+    """This includes a publish of one message, for which version 1 has a shortcut."""
     with pytest.raises(InvalidRequest):
         AVRO_FRAMES.decode_publish(AVRO.encode_publish(PublishRequest(None, [payload])), MANY)
 

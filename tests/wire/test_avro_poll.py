@@ -1,4 +1,4 @@
-"""The reader of poll requests, held against the library's."""
+"""The reader of poll requests, compared with the library's."""
 
 from io import BytesIO
 from typing import Any
@@ -54,7 +54,7 @@ def test_damaged_bytes_are_refused_or_mean_what_the_library_says(
         b"\x06\x01\x02\x02",  # no fourth branch
         b"\x01\x01\x02\x02",  # no branch -1
         b"\x04\x02\x02\x02",  # no boolean
-        b"\x04\x01\x01\x02",  # no branch -1 of limit
+        b"\x04\x01\x01\x02",  # limit has no branch -1
         b"\x04\x01\x02",  # cut off
         b"\x04\x01\x02\x02\x00",  # bytes left over
         b"\x00\x01\x01\x02\x02",  # bytes of length -1

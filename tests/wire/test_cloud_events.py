@@ -1,4 +1,4 @@
-"""CloudEvents as messages, and back."""
+"""CloudEvents converted to messages and back."""
 
 import json
 import string

@@ -1,4 +1,4 @@
-"""Bodies of groups, takes and settles, both ways: JSON, and the Avro of what is taken."""
+"""Bodies of groups, takes and settles, both ways: JSON, and Avro for the messages taken."""
 
 import dataclasses
 import io
@@ -123,7 +123,7 @@ COMMIT_ACKS = st.builds(
 
 @st.composite
 def takens(draw: st.DrawFn) -> Taken:
-    """Return an answer to a take, its messages with ids that ascend."""
+    """Generate answers to a take, whose messages have ascending ids."""
     contents = draw(st.lists(CONTENTS, max_size=5))
     ids = sorted(draw(st.sets(RAW_IDS, min_size=len(contents), max_size=len(contents))))
     messages = [
@@ -267,7 +267,7 @@ def test_acks_survive_in_a_commit_and_in_a_publish_to_several_topics(
     ]
 
 
-# Bodies that are not what they should be.
+# Malformed bodies.
 
 REQUESTS: list[tuple[Callable[[bytes], object], bytes]] = [
     (json_takes.decode_take, json_takes.encode_take(Take("a", settle=Settle([Acks(1)])))),

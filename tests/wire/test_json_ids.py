@@ -1,4 +1,4 @@
-"""Ids in JSON are text in one form; numbers and other text are refused, each with its code."""
+"""Ids in JSON are text in one form; numbers and other text are refused, with separate codes."""
 
 import json
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def test_a_poll_by_an_id_is_told_where_that_stands(number: str) -> None:
 
 @given(POINTERS)
 def test_a_range_survives_a_program_that_rounds_numbers(pointer: int) -> None:
-    """Each number as a double, as JavaScript has it."""
+    """Each number becomes a double, as in JavaScript."""
     asked = RollbackRange(pointer, 1_700_000_000_000, 0, 1_700_000_000_001, 65_535)
     rounded = json.loads(JSON.encode_range(asked), parse_int=lambda digits: int(float(digits)))
 

@@ -1,4 +1,4 @@
-"""An object that has a name twice is found, wherever it is, and nothing else is taken for it."""
+"""An object with a duplicate name is detected anywhere, and nothing else is taken for one."""
 
 import json
 from typing import Any
@@ -63,7 +63,7 @@ def test_it_is_found_in_any_json(value: Any, is_ascii: bool) -> None:  # noqa: F
 def test_it_is_found_in_a_publish_of_texts(
     arrays: list[list[str]], pointers: int, random: Any
 ) -> None:
-    """Forms whose messages are not parsed a second time if they are long."""
+    """In these forms, long messages are not parsed a second time."""
     members: list[tuple[str, Any]] = [("messages", array) for array in arrays]
     members += [("transactionWritePointer", "5")] * pointers
     random.shuffle(members)

@@ -70,7 +70,7 @@ def test_messages_of_all_topics_together_are_capped() -> None:
 
 
 def test_a_topic_that_stands_twice_is_refused() -> None:
-    """The messages of one of both would be lost."""
+    """Otherwise the messages of one of the two would be lost."""
     once = AVRO.encode_publish_all(PublishAllRequest({"a": [b"1"]}))
     twice = b"\x04" + once[1:-3] + once[1:]
 

@@ -1,4 +1,4 @@
-"""Schedules within commits and publishes to several topics are the same after JSON."""
+"""Schedules within commits and publishes to several topics survive a round trip through JSON."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Bodies of transactions: JSON, that the client writes as the server reads it, and back."""
+"""Bodies of transactions: the JSON that a client writes, as the server reads it, and back."""
 
 import base64
 import json
@@ -54,7 +54,7 @@ def test_a_start_survives(request: StartRequest) -> None:
 
     assert bodies.decode_start(body) == request
     told = {**request._asdict(), "type": request.type.name.lower()}
-    del told["namespace"], told["topic"]  # they are in the query
+    del told["namespace"], told["topic"]  # these are in the query
     assert json.loads(body) == told
 
 
@@ -162,7 +162,7 @@ def test_a_truncation_survives(ids: list[int], before_ms: int) -> None:
     ],
 )
 def test_a_truncation_is_by_ids_or_by_time(asked: dict[str, Any], code: str) -> None:
-    """Even for a client whose bodies are made like ours."""
+    """The server refuses it even from a client that encodes its bodies with our code."""
     body = bodies.encode_truncation(**asked)
 
     with pytest.raises(InvalidRequest) as refused:

@@ -88,7 +88,7 @@ def test_a_huge_list_is_refused_before_it_is_made() -> None:
 
 
 class _Struct(TPayload):
-    """The struct of transaction.thrift for the library, which the codec is held against."""
+    """The struct of transaction.thrift, defined for the library that the codec is compared with."""
 
     thrift_spec: ClassVar[dict[int, tuple[Any, ...]]] = {
         1: (TType.I64, "transactionId", False),
@@ -169,7 +169,7 @@ def test_what_is_kept_of_decoded_transactions_is_bounded(monkeypatch: pytest.Mon
 
 
 def test_long_lists_are_encoded_as_they_are_each_time() -> None:
-    """The bytes of a list are kept by its identity: another list is another."""
+    """The codec caches the bytes of a list by its identity, so another list is encoded again."""
     for last in range(100):
         invalids = (*range(200), 200 + last)
         transaction = LONG_LISTS._replace(invalids=invalids)
@@ -190,7 +190,7 @@ def test_an_unknown_level_is_refused(level: int) -> None:
 
 
 def test_a_list_of_negative_length_is_empty() -> None:
-    """As Thrift's own readers take it."""
+    """Thrift's own readers accept it too."""
     negative = b"\x0f\x00\x03\x0a\xff\xff\xff\xff"
 
     assert decode_transaction(IDS + negative + WRITE_POINTER + STOP).invalids == ()

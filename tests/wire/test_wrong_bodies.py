@@ -1,4 +1,4 @@
-"""Bodies of transactions, subscriptions and publishes to several topics that are wrong."""
+"""Malformed bodies of transactions, subscriptions and publishes to several topics."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Any transactions, for the tests of their encodings."""
+"""Arbitrary transactions, for the tests of their encodings."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Another server that does what a test says, behind a real socket."""
+"""Another server that behaves as a test says, behind a real socket."""
 
 import asyncio
 import ssl
@@ -11,7 +11,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 class Talk:
-    """One connection to the peer, as the peer has it."""
+    """One connection to the peer, seen from the peer's side."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -22,7 +22,7 @@ class Talk:
         return (await self.reader.readuntil(b"\r\n\r\n"))[:-4]
 
     async def request(self) -> bytes:
-        """Return the next request, whose body is counted or in chunks, as it came."""
+        """Return the next request as raw bytes; its body has a Content-Length or is chunked."""
         head = await self.head()
         body = b""
         if b"transfer-encoding: chunked" in head:
@@ -41,7 +41,7 @@ class Talk:
         await asyncio.Event().wait()
 
     async def ended(self) -> bytes:
-        """Return what comes before the other side has closed the connection."""
+        """Return the bytes received before the other side closed the connection."""
         try:
             return await self.reader.read()
         except ConnectionError:
@@ -52,7 +52,7 @@ Behaviour = Callable[[Talk], Awaitable[None]]
 
 
 class Peer:
-    """The peer. Whatever its behaviour raises is raised at the end of the test."""
+    """The peer. Anything that its behaviour raises is raised again at the end of the test."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
@@ -83,7 +83,7 @@ class Peer:
 
 @asynccontextmanager
 async def peer_that(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[Peer]:
-    """Make a peer behave so on each connection, until the test ends."""
+    """Run a peer that handles each connection by `behaviour`, until the test ends."""
     peer = Peer(behaviour)
     server = await asyncio.start_server(peer.take, "127.0.0.1", 0, ssl=tls)
     scheme = "http" if tls is None else "https"

@@ -1,4 +1,4 @@
-"""Servers that share three shards in one process: leaders, and who knows them, are set by hand."""
+"""Servers that share three shards in one process; tests set who leads and who knows it."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,7 +30,7 @@ from tms.settings import Settings
 HOLD_S = 0.5
 LIMITS = Limits()
 NAMESPACES = ("n0", "n1", "n2")
-"""One of each shard, in order, by namespace."""
+"""One namespace for each shard, in the order of the shards."""
 
 
 class Guard(Protocol):
@@ -75,7 +75,7 @@ class SharingServer:
         await self._turns.pop(shard).aclose()
 
     def hear(self, shard: int, leader: "SharingServer | None") -> None:
-        """Know who leads a shard."""
+        """Learn who leads a shard."""
         address = None if leader is None else leader.url
         self.routing.set_leader(shard, address, "")
         asked = None
@@ -143,7 +143,7 @@ async def shared(
     guards: Sequence[Guard] = (),
     hold_s: float = HOLD_S,
 ) -> AsyncIterator[Sequence[SharingServer]]:
-    """Serve by two servers that know each other: the first leads shard 0, the second the others."""
+    """Start two servers that know each other: the first leads shard 0, the second the others."""
     async with sharing(2, by, hold_s=hold_s, guards=guards) as servers:
         first, second = servers
         for leader, other, shards in ((first, second, (0,)), (second, first, (1, 2))):

@@ -107,7 +107,7 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 
 @pytest.fixture
 async def second(leader: Live) -> AsyncIterator[Second]:
-    """It trusts this machine as a proxy."""
+    """Start a follower that trusts this machine as a proxy, and a client of it."""
     forwarder, callers = Forwarder(ID), Callers(proxies=networks_of("127.0.0.1"))
     following = Following(forwarder, cluster=Known(), callers=callers)
     following.hear(f"http://127.0.0.1:{leader.port}")

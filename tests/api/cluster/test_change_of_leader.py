@@ -1,6 +1,6 @@
-"""Nothing that a server knows of a request outlives its leading: each asks who leads now.
+"""Nothing a server caches outlives its term as leader: each request checks who leads now.
 
-Requests go over sockets that stay open, with heads that the server knows.
+Requests go over sockets that stay open, with heads that the server has cached.
 """
 
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ POLL = request(f"{TOPIC}/poll", avro_poll())
 
 
 class Term:
-    """The second server leads: its own services, and the lease that they are open under."""
+    """A term of the second server as leader: its services, and the lease they are open under."""
 
     def __init__(self, second: Second, own: Rest, token: int) -> None:
         self.own = own
@@ -36,7 +36,7 @@ async def wire(second: Second) -> AsyncIterator[Wire]:
 
 
 async def by_whom(wire: Wire, asked: bytes) -> str:
-    """Return who has answered `asked`, which succeeds."""
+    """Return who answered the request, which must succeed."""
     wire.writer.write(asked)
     status, headers, _ = await wire.answer()
     assert status == 200
@@ -54,7 +54,7 @@ async def test_a_known_head_is_answered_by_whoever_leads(
             assert await by_whom(wire, asked) == "second"
         assert len(await before.payloads()) == 2
         second.routing.follow(0)
-    # Its services are closed, and another leads.
+    # The second server's services are closed, and another server leads.
     for asked in (KNOWN, POLL, KNOWN):
         assert await by_whom(wire, asked) == "leader"
     assert len(await leader.payloads()) == 2
@@ -76,7 +76,7 @@ async def test_a_known_head_asks_for_the_lease_each_time(
         term = Term(second, own, token=1)
         assert [await by_whom(wire, KNOWN) for _ in range(2)] == ["second"] * 2
 
-        term.clock.s = LEASE_S  # as after a pause
+        term.clock.s = LEASE_S  # as if it had paused
         assert [await by_whom(wire, asked) for asked in (KNOWN, POLL)] == ["leader"] * 2
 
         term.lease.renewed(sent_s=LEASE_S)  # nobody has claimed it in the meantime

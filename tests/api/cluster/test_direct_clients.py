@@ -1,4 +1,4 @@
-"""Clients of servers that share shards: each request goes to the leader of its topic itself."""
+"""Clients of servers that share shards send each request straight to its topic's leader."""
 
 import asyncio
 import os
@@ -58,9 +58,9 @@ async def test_nothing_is_forwarded_after_the_first_request(
             before = await forwarded(servers)
             await work(first[0] if direct else ",".join(first), namespace, direct=direct)
             assert await forwarded(servers) - before <= 1
-    assert await forwarded(servers) == 3  # one of each that the first does not lead, both ways
+    assert await forwarded(servers) == 3  # one per namespace that its first server does not lead
     await work(urls[0], "n1", direct=False)
-    assert await forwarded(servers) > 3 + 6  # who knows one address is forwarded
+    assert await forwarded(servers) > 3 + 6  # a client that knows one address is forwarded
 
 
 async def test_a_client_follows_a_leader_that_moves(servers: Sequence[SharingServer]) -> None:

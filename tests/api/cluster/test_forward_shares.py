@@ -1,4 +1,4 @@
-"""Shares in forwarding: nobody can stop what others ask for, known or not."""
+"""Shares in forwarding: no caller, known or not, can block the requests of others."""
 
 import asyncio
 

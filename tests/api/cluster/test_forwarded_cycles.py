@@ -64,7 +64,7 @@ async def test_it_leaves_no_cycle(
             return transport.written[9:12]
 
         for _ in range(2):
-            assert await ask() == status  # what is made once may stay
+            assert await ask() == status  # objects that are made only once may stay
         with collected() as found:
             await ask()
         forwarder.forward_to(None)

@@ -1,4 +1,4 @@
-"""A follower: it has the leader answer, both bodies streamed, and says so.
+"""A follower forwards requests to the leader, streams both bodies, and says so in its answer.
 
 The leader is a real one on the memory store, and both are behind sockets.
 """
@@ -52,7 +52,7 @@ async def test_errors_and_queries_come_through(second: Second) -> None:
     pointer = started.json()["transaction_id"]
     listed = await second.http.get("/v1/transactions?status=in_progress")
     assert [each["transaction_id"] for each in listed.json()] == [pointer]
-    for path in ("/v1/transactions", "/v1/cluster"):  # by the leader, and by the second itself
+    for path in ("/v1/transactions", "/v1/cluster"):  # forwarded, and answered here
         unknown = await second.http.get(f"{path}?none=1")
         assert refusal(unknown) == (400, "unknown_query_parameter")
     odd = await second.http.get("/v1/namespaces/a%2Fb/topics?x=%20y")
@@ -205,7 +205,7 @@ async def test_a_leader_answers_for_as_long_as_its_lease_lasts(second: Second) -
 
 
 async def test_a_target_is_handed_on_as_it_came(second: Second) -> None:
-    """The leader sees the very path: an encoded slash stays within its name."""
+    """The leader receives the exact path: an encoded slash stays within its name."""
     answer = await second.http.get("/v1/namespaces/ns/topics/a%2Fb")
 
     assert refusal(answer) == (400, "invalid_topic_name")

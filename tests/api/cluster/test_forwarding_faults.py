@@ -1,4 +1,4 @@
-"""A server that forwards answers by our own errors whatever its connection to the leader raises."""
+"""A forwarding server answers with our own errors, whatever its connection to the leader raises."""
 
 import ssl
 from typing import Any
@@ -54,6 +54,6 @@ async def test_each_fault_is_an_error_of_ours_and_the_next_request_is_answered(
         assert (await second.http.get(TOPICS)).status_code == 200
     with monkeypatch.context() as broken:
         breaks(second, broken, "aiter_raw", fault)
-        with pytest.raises(httpx.TransportError):  # its head is sent: only cutting says that
+        with pytest.raises(httpx.TransportError):  # the head was sent: only a cut shows it
             await second.http.get(TOPICS)
     assert (await second.http.get(TOPICS)).status_code == 200

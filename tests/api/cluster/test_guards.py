@@ -1,4 +1,4 @@
-"""Requests of servers that share shards go one hop, and are sent once; without that they fail."""
+"""Requests of servers that share shards go one hop and are sent once; anything else fails."""
 
 from collections.abc import Awaitable, Callable
 from typing import cast
@@ -27,7 +27,7 @@ async def a_request_goes_one_hop() -> None:
 
 
 async def what_was_sent_is_sent_once() -> None:
-    """Ask a server whose leader takes requests, and breaks the connections."""
+    """Ask a server whose leader reads requests, then breaks the connections."""
     asked: list[bytes] = []
 
     async def take(talk: Talk) -> None:

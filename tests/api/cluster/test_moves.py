@@ -1,4 +1,4 @@
-"""A shard that moves, again and again, while many use it: they see some latency, and no error."""
+"""While a shard moves again and again, its many users see some latency and no error."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ Work = Callable[[SharingServer, int], Awaitable[object]]
 
 @pytest.fixture
 async def servers(anyio_backend: str) -> AsyncIterator[Sequence[SharingServer]]:
-    """Two that hold a request for as long as a test waits."""
+    """Two servers that hold a request for as long as a test waits."""
     async with shared(hold_s=WAIT_S_MAX) as servers:
         yield servers
 
@@ -36,7 +36,7 @@ def body_of(answer: httpx.Response) -> Any:
 
 
 async def move_during(servers: Sequence[SharingServer], work: Work, moves: int) -> None:
-    """Move shard 1 there and back while both servers are asked to do some work."""
+    """Move shard 1 there and back while both servers do the given work."""
     leader, other = servers[1], servers[0]
     done = [0]
     is_over = False

@@ -1,4 +1,4 @@
-"""A follower, in front of a leader that does not answer as it should."""
+"""A follower whose leader answers incorrectly."""
 
 import asyncio
 

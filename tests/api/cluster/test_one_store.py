@@ -1,4 +1,4 @@
-"""A cluster on a store without shards, which is served as one shard; users do not see that."""
+"""A cluster on a store without shards, which is served as one shard; users cannot tell."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Servers that ask each other at their addresses: an answer has to be of the one that is asked."""
+"""Servers ask each other by address, and accept an answer only from the server they asked."""
 
 import pytest
 from prometheus_client import CollectorRegistry

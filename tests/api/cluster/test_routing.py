@@ -26,7 +26,7 @@ TURNS_MAX = 200
 
 @pytest.fixture
 async def servers(anyio_backend: str) -> AsyncIterator[Sequence[SharingServer]]:
-    """Two that hold a request for as long as a test waits."""
+    """Two servers that hold a request for as long as a test waits."""
     async with shared(hold_s=WAIT_S_MAX) as servers:
         yield servers
 
@@ -267,7 +267,7 @@ async def test_a_shard_that_moves_while_many_publish_loses_and_refuses_nothing(
 
 
 async def test_who_is_cancelled_while_a_lead_ends_is_cancelled(anyio_backend: str) -> None:
-    """Or else a group of tasks of which one has failed would continue without the others."""
+    """Otherwise a task group in which one task has failed would continue without the others."""
     has_ended = False
     for count in range(TURNS_MAX):
         async with sharing(1) as [server]:

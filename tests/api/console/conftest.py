@@ -1,4 +1,4 @@
-"""Fixtures of the console's tests: a server with the console, open or behind a door."""
+"""Fixtures of the console's tests: a server with the console, without or with access control."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""A server with the console, and a browser of it, as far as tests need one."""
+"""A server with the console, and as much of a browser as tests need."""
 
 import html
 import re
@@ -50,7 +50,7 @@ class Browser:
         self.csrf = ""
 
     async def get(self, path: str, **query: str) -> str:
-        """Open a page below the console, which is there, and return its HTML."""
+        """Open a page below the console, which must exist, and return its HTML."""
         answer = await self.ask(path, **query)
         assert answer.status_code == 200, (path, answer.status_code, answer.text)
         return answer.text
@@ -116,7 +116,7 @@ async def site(
     shard_by: ShardBy | None = None,
     proxies: str = "",
 ) -> AsyncIterator[Site]:
-    """Serve the console on 127.0.0.1, of a store in memory unless `store` says another."""
+    """Serve the console on 127.0.0.1, on a store in memory unless `store` is another."""
     limits, registry, settings = limits or Limits(), CollectorRegistry(), settings_of(own=own)
     clock = trusted(clock or SystemClock(), limits)
     services: AnyServices

@@ -1,4 +1,4 @@
-"""The page of a group's dead letters: what it shows, whom, and its forms."""
+"""The page of a group's dead letters: what it shows, to whom, and its forms."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Forms that are forged, or not permitted, do nothing; nor does a console that is read-only."""
+"""Forms that are forged or not permitted do nothing, nor does a read-only console."""
 
 from collections.abc import Awaitable, Callable
 
@@ -161,7 +161,7 @@ async def test_a_read_only_console_changes_nothing_and_has_no_buttons(
 
 
 async def test_each_form_changes_something_if_it_is_not_forged(open_site: Site) -> None:
-    """The others of this file test nothing, if this one fails."""
+    """If this test fails, the other tests of this file test nothing."""
     for path, fields in FORMS.items():
         if TopicId(NS, "t").name not in await open_site.services.messaging.topics(NS):
             await open_site.create()

@@ -1,4 +1,4 @@
-"""Messages in the console: looked for, shown with their fate, explained, saved and published."""
+"""Messages in the console: search, display with their fate, explanation, download and publish."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""All pages: shown to visitors who may see them, with working links, and no foreign scripts."""
+"""All pages: visitors who may see them do, links work, and no script is foreign."""
 
 import html
 import re
@@ -34,7 +34,7 @@ async def fill(opened: Site) -> None:
 
 
 def links_of(url: str, page: str) -> Iterator[str]:
-    """Give the places below the console that a page leads to."""
+    """Yield the paths below the console that a page links to."""
     for kind, found in _LINK.findall(page):
         link = html.unescape(found)
         if link.startswith("data:"):
@@ -116,7 +116,7 @@ async def test_parts_of_pages_ask_again_for_themselves_alone(open_site: Site) ->
 
 
 def test_no_paragraph_has_what_ends_it() -> None:
-    """A browser closes a <p> before a form or a list, which then is outside of its style."""
+    """A browser closes a <p> before a form or a list, which then loses the style of the <p>."""
     blocks = re.compile(
         r"<p\b(?:(?!</p>).)*?<(?:form|div|dl|h\d|ol|p|pre|section|table|ul)\b", re.DOTALL
     )

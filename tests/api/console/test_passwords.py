@@ -1,4 +1,4 @@
-"""Signing in by password: how long that holds, and what strangers can do to others by guessing."""
+"""Signing in by password: how long it lasts, and what strangers can do to others by guessing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ async def site_with_passwords(folder: Path) -> AsyncIterator[tuple[Site, ManualC
 
 
 async def status_of(opened: Site, last: int, name: str, password: str, *, rest: bool) -> int:
-    """Return how an attempt from an address of this machine is answered: signed in is 200."""
+    """Return the status of a sign-in from an address of this machine; 200 is signed in."""
     transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{last}")
     async with httpx.AsyncClient(base_url=opened.url, transport=transport) as http:
         if rest:
@@ -44,7 +44,7 @@ async def status_of(opened: Site, last: int, name: str, password: str, *, rest: 
             return answer.status_code
         data = {"name": name, "password": password}
         answer = await http.post("/console/sign-in", data=data)
-        is_refused = answer.status_code == HTTPStatus.OK  # the form again
+        is_refused = answer.status_code == HTTPStatus.OK  # the form is shown again
         return HTTPStatus.UNAUTHORIZED if is_refused else answer.status_code
 
 
@@ -71,7 +71,7 @@ async def test_a_changed_password_ends_the_session(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rest", [False, True], ids=["console", "REST"])
 async def test_strangers_lock_no_name_out(tmp_path: Path, *, rest: bool) -> None:
-    """Guesses count by address, for REST and the console together, and for no name."""
+    """Guesses are counted by address, across REST and the console, and never by name."""
     async with site_with_passwords(tmp_path) as (opened, _):
         for attempt in range(FAILURES_PER_MINUTE):
             refused = await status_of(opened, 2, "ann", f"guess {attempt}", rest=rest)
@@ -81,7 +81,8 @@ async def test_strangers_lock_no_name_out(tmp_path: Path, *, rest: bool) -> None
             assert limited == HTTPStatus.TOO_MANY_REQUESTS
             signed_in = await status_of(opened, 3, "ann", "of ann", rest=there)
             assert signed_in in (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
-        # Somebody with a recent right password is accepted from the guesser's address too.
+        # A name whose right password was used recently can still sign in from the guesser's
+        # address.
         again = await status_of(opened, 2, "ann", "of ann", rest=rest)
         assert again in (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 

@@ -1,4 +1,4 @@
-"""The pages of readers: what they show, whom, and their forms."""
+"""The pages of readers: what they show, to whom, and their forms."""
 
 import httpx
 import pytest

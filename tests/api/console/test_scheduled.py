@@ -1,4 +1,4 @@
-"""The page of a topic's scheduled messages: what it shows, whom, and its form."""
+"""The page of a topic's scheduled messages: what it shows, to whom, and its form."""
 
 from collections.abc import Sequence
 

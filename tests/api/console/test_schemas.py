@@ -1,4 +1,4 @@
-"""Schemas in the console: subjects, versions, differences, and the check of a text."""
+"""Schemas in the console: subjects, versions, differences, and checking a text."""
 
 import html
 import json
@@ -124,7 +124,7 @@ async def test_values_are_published_and_shown_by_their_schema(open_site: Site) -
 async def test_texts_of_many_equal_lines_are_not_compared(
     open_site: Site, repeated: int, compared: str
 ) -> None:
-    """The work of comparing them grows with the product of three numbers of lines."""
+    """The work of a comparison grows with the product of three numbers of lines."""
     schemas, browser = open_site.services.schemas, open_site.browser
     alternating = [word for number in range(90) for word in ("k", f"b{number}")]
     for examples in (["k"] * repeated, alternating):

@@ -1,4 +1,4 @@
-"""The console of several servers: followers have the leader's, shards that of a topic's leader."""
+"""The console of several servers: a follower shows the leader's pages, a shard its leader's."""
 
 import re
 from contextlib import AsyncExitStack

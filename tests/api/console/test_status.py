@@ -125,7 +125,7 @@ async def test_a_disk_that_fills(
         assert told["free_bytes"] == 50 * mib
 
         await server.watch.look()
-        server.passes(601)  # it grows no more
+        server.passes(601)  # the topic stops growing
         assert await server.found() == []
 
         free_mib[0] = 4
@@ -170,7 +170,7 @@ async def test_a_token_that_ends_soon(guarded: tuple[Watched, Doors]) -> None:
 async def test_a_certificate_that_ends_soon(anyio_backend: object, tmp_path: Path) -> None:
     issued = Authority(tmp_path / "ca").issue("server")
     async with watched(certificates=[str(issued.cert)]) as server:
-        assert await server.found() == []  # by the clock of the test it ends in years
+        assert await server.found() == []  # by the clock of the test it expires only in years
         left_ms = server.watch._endings()[0].ends_ms - server.clock.now_ms()
         server.clock.step(left_ms - 86_400_000)
         step_s = server.app.context.clock.state().step_s

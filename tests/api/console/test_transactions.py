@@ -1,4 +1,4 @@
-"""The pages of transactions: what they show, whom, and how one is ended."""
+"""The pages of transactions: what they show, to whom, and how a transaction is ended."""
 
 import pytest
 

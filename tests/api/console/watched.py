@@ -35,7 +35,7 @@ class Watched:
         self.http = http
 
     async def page(self, path: str = "", **query: str) -> str:
-        """Return a page below the console, which is there."""
+        """Return a page below the console, which must exist."""
         answer = await self.http.get(f"/console{path}", params=query)
         assert answer.status_code == 200, (path, answer.status_code, answer.text)
         return answer.text
@@ -47,7 +47,7 @@ class Watched:
         return await self.http.post(f"/console{path}", data=data)
 
     async def sign_in(self, token: str) -> None:
-        """Be somebody else from now on."""
+        """Sign in as somebody else; later requests are theirs."""
         self.http.cookies.clear()
         answer = await self.http.post("/console/sign-in", data={"token": token})
         assert answer.status_code == 303
@@ -56,7 +56,7 @@ class Watched:
         self.clock.advance(int(seconds * 1000))
 
     async def status(self, **headers: str) -> dict[str, Any]:
-        """Return how the server does, once what was looked at before is old."""
+        """Return the server's status, after letting cached figures expire."""
         self.passes(10)
         answer = await self.http.get("/v1/status", headers=headers)
         assert answer.status_code == 200, answer.text
@@ -64,12 +64,12 @@ class Watched:
         return told
 
     async def found(self, **headers: str) -> list[tuple[str, str]]:
-        """Return the kinds and places of what is wrong."""
+        """Return the kind and the place of each finding."""
         told = await self.status(**headers)
         return [(each["kind"], each["where"]) for each in told["findings"]]
 
     async def start(self, **asked: Any) -> int:
-        """Start a transaction that lives long, and return its id."""
+        """Start a transaction with a long timeout, and return its id."""
         request = StartRequest(timeout_s=24 * 3600, **asked)
         return (await self.services.transactions.start(request)).transaction_id
 
@@ -94,7 +94,7 @@ async def watched(
 ) -> AsyncIterator[Watched]:
     """Serve the console on 127.0.0.1, with a topic.
 
-    Its pages wait for a look at readers however long that takes, and never show the one before.
+    Its pages wait for a fresh look at readers, however long it takes, and never show an older one.
     """
     clock = ManualClock(NOW_MS)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Finds what only Python's cyclic collector frees."""
+"""Find the objects that only Python's cyclic collector frees."""
 
 import gc
 from collections import Counter
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collected() -> Iterator[Counter[str]]:
-    """Give, at the end, the types of all that only the collector freed."""
+    """Yield a counter that holds, at the end, the types of what only the collector freed."""
     found: Counter[str] = Counter()
     gc.collect()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Requests whose heads are simple, for the tests of those that are known."""
+"""Requests with simple heads, for the tests of heads that the server has cached."""
 
 from tests.api.rest import AVRO_TYPE, TOPIC, TOPICS, avro_publish
 

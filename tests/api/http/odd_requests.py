@@ -1,4 +1,4 @@
-"""Malformed and odd requests, and how each must be answered wherever it arrives.
+"""Malformed and odd requests, and the answer that each must get at every position.
 
 `t` is a topic of the namespace `ns`; `PUBLISH` publishes one message to it.
 """
@@ -18,11 +18,11 @@ class Odd(NamedTuple):
     sent: bytes
     statuses: tuple[int, ...]
     is_last: bool = False
-    """Whether the connection is to be ended by it."""
+    """Whether the server must close the connection after it."""
     published: int = 0
     """How many messages it publishes."""
     is_early: bool = False
-    """Whether its head decides: if its body has not come by then, the connection is ended."""
+    """Whether its head alone decides: if its body is not there by then, the connection ends."""
 
 
 def request(

@@ -1,4 +1,4 @@
-"""A server that speaks TLS, for the tests of that."""
+"""A server that speaks TLS, for the tests of TLS."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from tms.server.node import open_services
 
 @dataclass
 class Secured:
-    """A server that speaks TLS, and who was seen to ask it."""
+    """A server that speaks TLS, and the callers that it has seen."""
 
     port: int
     tls: ServerTls

@@ -1,4 +1,4 @@
-"""Requests are answered or refused by the host names and origins in their heads."""
+"""The host name and the origin in a request's head decide whether it is answered or refused."""
 
 from contextlib import suppress
 
@@ -10,7 +10,7 @@ from tms.core.errors import InvalidRequest
 
 
 def refusal(callers: Callers, *lines: str, is_page: bool = False) -> str | None:
-    """Return the code by which a head is refused, None if it is not."""
+    """Return the code by which a head is refused, or None if it is accepted."""
     head = "GET / HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n"
     try:
         callers.check(parse_head(head.encode())[2], is_page=is_page)
@@ -103,7 +103,7 @@ def test_pages_of_other_sites_are_refused(
 
 
 def passed(callers: Callers, *lines: str) -> bool:
-    """Return whether a head is not checked again, once it was."""
+    """Return whether a head that was checked once is not checked again."""
     head = "GET / HTTP/1.1\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n"
     fields = parse_head(head.encode())[2]
     with suppress(InvalidRequest):

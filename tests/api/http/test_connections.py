@@ -1,4 +1,4 @@
-"""How many connections there are, and what becomes of those beyond."""
+"""The limit on connections, and what happens to connections beyond it."""
 
 import asyncio
 import contextlib
@@ -75,7 +75,7 @@ async def test_if_none_is_idle_one_more_is_told_so(narrow: Live) -> None:
 
 
 async def full(served: Live, places: int) -> list[Wire]:
-    """Make a request at work on each connection that there may be."""
+    """Start a waiting request on each connection that the server allows."""
     waiting = [await served.connect() for _ in range(places)]
     for wire in waiting:
         await wire.send("POST", f"{TOPIC}/poll?wait=60", b"{}", {"content-type": JSON_TYPE})
@@ -131,7 +131,7 @@ async def test_one_beyond_the_limit_has_little_time_and_an_ordinary_one_once_the
         late.writer.write(PING[:10])
         await end(waiting.pop())
         await served.until(lambda: served.waiters() == 2)
-        await turns(20)  # its connection is closed after its poll
+        await turns(20)  # the server closes the connection after its poll
         late.writer.write(PING[10:])
         assert (await late.answer())[0] == 200
         late.writer.write(PING)

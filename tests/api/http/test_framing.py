@@ -1,4 +1,4 @@
-"""Where a body ends, however it comes."""
+"""Where a body ends, in whatever pieces it arrives."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from tms.core.errors import InvalidRequest
 
 
 def fed(framing: Framing, data: bytes, cuts: list[int]) -> tuple[bytes, bytes]:
-    """Return the body of data that is cut, and the bytes after it."""
+    """Feed data in pieces; return the body, and the bytes after it."""
     body, behind, start = b"", b"", 0
     for end in [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]:
         piece, start = data[start:end], end

@@ -1,4 +1,4 @@
-"""A client that ends its side alone gets the answers to what it sent whole."""
+"""A client that closes only its own side gets the answers to the requests it sent completely."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ POLL = request(b"POST", TOPIC + b"/poll?wait=60", HOST + JSON + b"content-length
 
 
 async def all_answered(served: Live, sent: bytes) -> bytes:
-    """Return everything that is answered to a client that sends these bytes and ends its side."""
+    """Return all answers to a client that sends these bytes and then closes its own side."""
     wire = await served.connect()
     wire.writer.write(sent)
     wire.writer.write_eof()
@@ -116,7 +116,7 @@ async def server(anyio_backend: object, authority: Authority) -> AsyncIterator[S
 
 
 def ask_and_end(port: int, ca: Path, version: ssl.TLSVersion, sent: bytes) -> bytes:
-    """Send all, then `close_notify`; return what comes until the server has ended its side."""
+    """Send all, then `close_notify`; return what arrives until the server has closed its side."""
     context = client_context(str(ca))
     context.maximum_version = version
     coming, going = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -141,7 +141,7 @@ def ask_and_end(port: int, ca: Path, version: ssl.TLSVersion, sent: bytes) -> by
         step("do_handshake")
         tls.write(sent)
         try:
-            tls.unwrap()  # sends the alert, and wants that of the server
+            tls.unwrap()  # sends the alert, and waits for the server's
         except ssl.SSLWantReadError:
             wire.sendall(going.read())
         while part := step("read"):

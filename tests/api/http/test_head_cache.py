@@ -18,13 +18,13 @@ def head(target: str = "/a", fields: str = "host: localhost", method: str = "GET
 
 
 def parse(cache: HeadCache, whole: bytes) -> Head:
-    """Make the cache parse a head with something behind it."""
+    """Make the cache parse a head that is followed by something."""
     return cache.parse(whole + b"behind", len(whole))
 
 
 @pytest.fixture
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The heads that the parser gets."""
+    """Record the heads that reach the parser."""
     parsed: list[bytes] = []
 
     def see(head: bytes) -> Head:

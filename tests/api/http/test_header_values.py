@@ -1,4 +1,4 @@
-"""Values of header fields: what they say, and that long ones cost no more than their length."""
+"""Values of header fields: their meaning, and that a long one costs no more than its length."""
 
 import time
 from collections.abc import Callable
@@ -75,7 +75,7 @@ PARSERS: tuple[Callable[[bytes], object], ...] = (
 
 
 def seconds(value: bytes) -> float:
-    """Return what all of them take, at best."""
+    """Return the time that all parsers take for a value, the best of five runs."""
     best = float("inf")
     for _ in range(5):
         started = time.thread_time()
@@ -92,7 +92,7 @@ def seconds(value: bytes) -> float:
 def test_the_cost_of_a_value_is_linear_in_its_length(kind: str) -> None:
     hostile = HOSTILE[kind]
 
-    # Sixteen times as long: linear is 16 times as much, quadratic 256 times.
+    # The value is 16 times as long: linear work grows 16 times, quadratic work 256 times.
     assert seconds(hostile(64_000)) <= 64 * max(seconds(hostile(4_000)), 0.000_5)
 
 

@@ -1,4 +1,4 @@
-"""Heads of requests that are malformed, too large, too slow, or never come."""
+"""Heads of requests that are malformed, too large or too slow, or never arrive."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ skipping = pytest.mark.parametrize("anyio_backend", [SKIPPING])
 
 
 async def refused(wire: Wire) -> tuple[int, str]:
-    """Return how a connection was refused, which is closed by that."""
+    """Return how a connection was refused; the refusal must close it."""
     status, headers, body = await wire.answer()
     assert headers["content-type"] == "application/json"
     assert headers["connection"] == "close"
@@ -45,7 +45,7 @@ async def test_a_head_without_end_is_refused_at_its_cap(served: Live) -> None:
     wire.writer.write(f"GET {TOPIC} HTTP/1.1\r\n".encode())
     refusing = asyncio.create_task(refused(wire))
     sent = 0
-    # Not faster than it is read: what is unread when a connection is closed takes the answer along.
+    # Send no faster than the server reads: closing a connection with unread bytes loses the answer.
     while not (await asyncio.wait([refusing], timeout=0.002))[0]:
         line = b"x-%d: %s\r\n" % (sent, b"v" * 4000)
         wire.writer.write(line)
@@ -90,7 +90,7 @@ async def test_many_requests_are_not_a_large_head(served: Live) -> None:
 
 
 async def used(served: Live) -> Wire:
-    """Return a connection with an answered request; a stall may have closed an earlier one."""
+    """Return a connection with one answered request; a stall may have closed earlier ones."""
 
     async def answered() -> Wire | None:
         wire = await served.connect()

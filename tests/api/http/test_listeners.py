@@ -49,7 +49,7 @@ def terse(error: Exception) -> ErrorAnswer:
 
 
 async def start(served: Live, operations: Iterable[Operation]) -> tuple[list[int], asyncio.Event]:
-    """Serve these beside TMS's own; return the ports of both, and what stops them."""
+    """Serve these operations beside TMS's own; return both ports, and the event that stops both."""
     own = create_app(served.services, Limits(), registry=CollectorRegistry())
     other = Application(context_of(Limits(), error_form=terse), RestMetrics(), operations)
     urls: list[str] = []
@@ -101,7 +101,7 @@ async def test_listeners_have_a_table_and_a_form_of_errors_each(served: Live) ->
 async def test_a_body_that_came_and_nobody_wanted_does_not_stop_the_next_request(
     anyio_backend: object,
 ) -> None:
-    """One byte less would not pause reading, and one more might not come before that."""
+    """One byte less would not pause reading; one more might not arrive before the pause."""
     begun = asyncio.Event()
 
     async def refuse(exchange: Exchange) -> None:

@@ -1,7 +1,7 @@
-"""Whatever comes, it is answered or refused, in order, and the server never fails.
+"""Whatever arrives is answered or refused, in order, and the server never fails.
 
-Requests that are odd, cut, repeated and changed anywhere, several on a connection, cut into pieces
-anywhere.
+Odd requests are truncated, repeated and changed at random; several share a connection, in random
+pieces.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ def test_whatever_comes_is_answered_or_refused(
         for piece in pieces:
             connection.data_received(piece)
             await turns()
-        # The client gives up an answer that has no end yet.
+        # The client abandons an answer that has not ended.
         connection.connection_lost(None)
         await served.until(lambda: connection.is_idle)
         statuses = set(map(int, re.findall(rb"HTTP/1\.1 (\d{3}) ", transport.written)))

@@ -1,4 +1,4 @@
-"""An application without services answers what it can, and says of all else that it is not here."""
+"""An application without services answers what it can, and says that the rest is not here."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Only what trusted proxies add says whose a request is."""
+"""Only headers that trusted proxies add determine the client of a request."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Queries: no unknown parameters, no huge numbers; a slash at the end of a path means nothing."""
+"""Queries: unknown parameters and huge numbers are refused; a path's trailing slash is ignored."""
 
 import pytest
 

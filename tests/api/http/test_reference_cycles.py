@@ -1,6 +1,6 @@
 """A request leaves nothing behind that only Python's cyclic collector frees.
 
-That runs once a minute. What a stranger can have built a thousand times a second must go by itself.
+It runs once a minute: garbage that a stranger can make a thousand times a second must not need it.
 """
 
 import gc
@@ -32,7 +32,7 @@ async def server(anyio_backend: object) -> AsyncIterator[Live]:
         for _ in range(10):
             await served.publish(*[b"x" * 30_000] * 10)
         gc.collect()
-        gc.freeze()  # so that each look goes over what is new alone
+        gc.freeze()  # so that each collection looks at new objects only
         yield served
 
 
@@ -97,7 +97,7 @@ async def test_requests_of_each_kind_leave_no_cycle(server: Live, *, in_parts: b
     wires = Wires(server.app)
     left = {}
     for name, sent in KINDS.items():
-        await ask(wires, sent, in_parts=in_parts)  # what is made once may stay
+        await ask(wires, sent, in_parts=in_parts)  # objects that are made only once may stay
         with collected() as found:
             await ask(wires, sent, in_parts=in_parts)
         if found:

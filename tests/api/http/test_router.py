@@ -73,7 +73,7 @@ def test_what_is_not_utf8_is_refused() -> None:
 
 
 def test_a_literal_hides_a_name_from_other_methods_too() -> None:
-    """OpenAPI has it so: the path that is written out goes before the one with a name."""
+    """OpenAPI requires it: a literal path goes before one with a parameter."""
     with pytest.raises(InvalidRequest) as refused:
         ROUTER.find("DELETE", "/a/0/c")
 

@@ -1,4 +1,4 @@
-"""Starting and stopping the server: addresses, signals, requests that are at work."""
+"""Starting and stopping the server: addresses, signals, requests in progress."""
 
 import asyncio
 import signal
@@ -61,7 +61,7 @@ async def end_of(process: asyncio.subprocess.Process) -> tuple[int | None, bytes
 def refuses(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port)).close()
-    except (ConnectionRefusedError, ConnectionResetError):  # reset: it waited to be accepted
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: not yet accepted
         return True
     return False
 
@@ -159,7 +159,7 @@ async def test_a_publish_that_a_disk_keeps_is_not_at_work_any_more_after_the_sto
             assert written.wait(WAIT_S_MAX)
         write(store, batch)
 
-    monkeypatch.setattr(MemoryStore, "write", kept)  # before tables are made of a store
+    monkeypatch.setattr(MemoryStore, "write", kept)  # before the tables are made
     async with live(grace_s=0.05) as served:
         await served.create()
         await served.publish(b"so that the topic is in memory, and the next one waits but once")
@@ -178,7 +178,7 @@ async def test_a_publish_that_a_disk_keeps_is_not_at_work_any_more_after_the_sto
 
 
 def nothing(*_: object) -> None:
-    """Neither starting nor stopping is of interest here."""
+    """Ignore the events of starting and stopping."""
 
 
 async def test_an_address_that_is_taken_is_named(served: Live) -> None:

@@ -37,7 +37,7 @@ async def server(anyio_backend: object) -> AsyncIterator[Server]:
 
 
 def check(odd: Odd, answers: list[Answer], *, is_ended: bool, in_parts: bool = False) -> None:
-    """Fail unless these are the answers that the request must get, and the end it must have."""
+    """Fail unless the request gets the expected answers, and the connection the expected end."""
     final = [answer for answer in answers if answer.status != 100]
     assert tuple(answer.status for answer in final) == odd.statuses, final
     for answer in final:

@@ -1,4 +1,4 @@
-"""A coroutine that runs without a task while it can: what it sees, and what it leaves to a task."""
+"""A coroutine that runs without a task as long as it can: what it sees, and what needs a task."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Running:
-    """A coroutine that was started, and the tasks it has."""
+    """A coroutine that has been started, and its tasks."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self.tasks: set[asyncio.Task[None]] = set()

@@ -1,4 +1,4 @@
-"""Timeouts: each entry is due at its time, unless it has left."""
+"""Timeouts: each entry is due at its time, unless it was removed."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """asyncio's own loop: uvloop's timers go by a clock that no test can set."""
+    """asyncio's own loop: uvloop's timers use a clock that a test cannot set."""
     return "asyncio"
 
 

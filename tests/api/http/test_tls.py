@@ -1,4 +1,4 @@
-"""TLS of the server: who is let in, what a rotation changes, and what strangers cannot do."""
+"""TLS of the server: who is admitted, what a rotation changes, and what strangers cannot do."""
 
 import asyncio
 import logging

@@ -35,7 +35,7 @@ async def small(anyio_backend: object) -> AsyncIterator[Live]:
 
 @pytest.fixture
 async def hasty(anyio_backend: object) -> AsyncIterator[Live]:
-    """A server with little patience."""
+    """A server with short timeouts."""
     async with live(replace(SMALL, request_body_s_max=0.2)) as served:
         await served.create()
         yield served
@@ -230,7 +230,7 @@ async def test_a_waiting_poll_answers_and_keeps_its_connection(served: Live) -> 
     await wire.close()
 
 
-# A long answer: MESSAGES of MESSAGE_BYTES, many times what sockets and server hold of it.
+# A long answer: MESSAGES of MESSAGE_BYTES, many times what sockets and server buffer of it.
 MESSAGES = 600
 MESSAGE_BYTES = 50_000
 
@@ -271,7 +271,7 @@ async def test_a_long_answer_is_compressed_as_a_stream(long: Live) -> None:
 
 
 async def polled_until_still(served: Live) -> float:
-    """Return how many bytes were read for polls once no more are."""
+    """Wait until polls read nothing more; return how many bytes they have read."""
     seen = -1.0
     while (now := served.metric("tms_polled_bytes_total")) != seen:
         seen = now
@@ -324,7 +324,7 @@ async def test_bodies_that_arrive_slowly_on_many_connections_share_a_bound() -> 
         wires = [await served.connect() for _ in range(3)]
         for wire in wires:
             await wire.send("POST", f"{TOPIC}/publish", begun, headers)
-        # Two of them fit; the third must come again later.
+        # Two of them fit; the third is refused and must be retried later.
         answers = [asyncio.create_task(wire.answer()) for wire in wires]
         [refused], _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
         status, headers_of_answer, body = refused.result()

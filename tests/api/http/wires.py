@@ -1,4 +1,4 @@
-"""Connections of a server without sockets: bytes are fed to them, and what they write is kept."""
+"""Connections of a server without sockets: tests feed bytes, and read what was written."""
 
 import asyncio
 import re
@@ -47,12 +47,12 @@ class Recorded(asyncio.Transport):
         return 0
 
     def pause_reading(self) -> None:
-        """Take what comes anyway, as a socket does whose bytes are here already."""
+        """Keep receiving, as a socket does whose bytes have already arrived."""
 
     resume_reading = pause_reading
 
     def answers(self) -> list[Answer]:
-        """Return what was answered. Fails if that is not a row of whole answers."""
+        """Return the answers; fail unless the bytes are a sequence of complete answers."""
         answers, rest = [], self.written
         while rest:
             head, end, rest = rest.partition(b"\r\n\r\n")
@@ -68,7 +68,7 @@ class Recorded(asyncio.Transport):
 
 
 class Wires:
-    """Makes connections to one application, which share what they know of heads."""
+    """Makes connections to one application, which share the cache of heads."""
 
     def __init__(self, app: Application, limits: Limits | None = None) -> None:
         """Call within the event loop."""
@@ -82,11 +82,11 @@ class Wires:
         return connection, transport
 
     async def settle(self, connection: HttpConnection) -> None:
-        """Let others work until the connection has no request at work."""
+        """Let other tasks run until the connection has no request in progress."""
         await until(lambda: connection.is_idle)
 
     async def answers(self, *pieces: bytes) -> tuple[list[Answer], bool]:
-        """Return what one connection answers to what comes in pieces, and whether it ends it."""
+        """Return a connection's answers to pieces of data, and whether the server closes it."""
         connection, transport = self.connect()
         for piece in pieces:
             connection.data_received(piece)

@@ -1,4 +1,4 @@
-"""Requests that schemathesis makes of an operation."""
+"""Requests that schemathesis generates for an operation."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from schemathesis.generation import GenerationMode
 def cases_of(described: Any, mode: GenerationMode) -> st.SearchStrategy[schemathesis.Case[Any]]:
     """Return requests to an operation.
 
-    For wrong requests schemathesis makes wrong schemas of the right ones. Of some it cannot make a
-    value ("an array with 1 demanded elements"): those are passed over. What it cannot make of the
-    document itself is still an error.
+    For wrong requests, schemathesis turns right schemas into wrong ones. It cannot generate values
+    of some of these ("an array with 1 demanded elements"), which are skipped. A schema of the
+    document itself for which it fails is still an error.
     """
     strategy = described.as_strategy(mode)
 

@@ -1,4 +1,4 @@
-"""Bodies of our media types, which schemathesis makes once this is imported."""
+"""Bodies of our media types; schemathesis generates them once this module is imported."""
 
 import schemathesis
 from hypothesis import strategies as st

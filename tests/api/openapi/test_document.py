@@ -48,7 +48,7 @@ AT_OPENING = {
     "store_of_a_cluster",
     "store_sharded",
 }
-"""Raised before there is a server."""
+"""Raised before a server runs."""
 WITHOUT_SERVER = {"checkpoint_behind", "copy_refused", "data_lost", "invalid_option", "invalid_row"}
 """Codes of commands and Spark jobs that work on a store or on a server's answers."""
 
@@ -114,7 +114,7 @@ async def test_every_code_of_the_catalogue_is_reported_with_its_status(rest: Res
 
 def test_errors_that_follow_from_path_body_and_query_are_reported_and_not_listed() -> None:
     follow = {o.name: set(replace(o, errors=()).all_errors) for o in OPERATIONS}
-    of_part = {"not_found"}  # it is also listed where a whole part of the server may be off
+    of_part = {"not_found"}  # also listed by operations of a part of the server that may be off
 
     assert [o.name for o in OPERATIONS if follow[o.name] & set(o.errors) - of_part] == []
     assert {"invalid_topic_name", "invalid_namespace_name", "not_found"} < follow["poll"]
@@ -145,7 +145,7 @@ async def test_examples_are_what_their_schemas_say(rest: Rest) -> None:
 
 
 def schemas_within(told: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give every part of the document that may be a schema, with its place."""
+    """Yield every part of the document that may be a schema, with its place."""
     inner = told.items() if isinstance(told, dict) else enumerate(told)
     for name, each in inner:
         if isinstance(each, dict | list):
@@ -155,7 +155,7 @@ def schemas_within(told: Any, place: str = "") -> Iterator[tuple[str, dict[str, 
 
 
 async def test_each_whole_number_is_one_that_all_json_programs_keep(rest: Rest) -> None:
-    """Whatever may be greater, as ids are, is text."""
+    """Numbers that may be greater, such as ids, are text."""
     found = [
         (place, schema)
         for place, schema in schemas_within(await document(rest))

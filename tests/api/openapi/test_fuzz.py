@@ -76,7 +76,7 @@ class Compressing(requests.Session):
 
 
 def with_whole_numbers(body: Any) -> Any:
-    """Return `body` with 5 for 5.0, an integer to JSON schemas and not to us."""
+    """Return `body` with 5 for 5.0, which is an integer to JSON schemas, but not to us."""
     if isinstance(body, dict):
         return {name: with_whole_numbers(value) for name, value in body.items()}
     if isinstance(body, list):
@@ -120,7 +120,7 @@ KNOWN = {
 
 
 def known_of(names: Iterable[str], url: str, session: requests.Session) -> dict[str, Any]:
-    """Return path parameters that name what there is, and see to it that it is there."""
+    """Return path parameters that name existing things, which are created if necessary."""
     topic = f"{url}{TOPIC}"
     session.put(topic)
     session.put(f"{topic}/subscriptions/s")

@@ -1,4 +1,4 @@
-"""A client that is generated from the OpenAPI document works, and is not mostly errors."""
+"""A client that is generated from the OpenAPI document works, and mostly without errors."""
 
 import importlib
 import json

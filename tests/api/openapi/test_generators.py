@@ -1,4 +1,4 @@
-"""Both documents have the forms that generators of clients take: walks them, rule by rule."""
+"""Walk both documents, and check rule by rule that client generators can read them."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ async def document(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def walked(part: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each object that is not a value or a map of names, with its place."""
+    """Yield each object that is not a value or a map of names, with its place."""
     if isinstance(part, list):
         for index, each in enumerate(part):
             yield from walked(each, f"{place}/{index}")
@@ -53,7 +53,7 @@ def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def plain(name: str) -> str:
-    """Return a name as generators see it that write it in their own case."""
+    """Return a name as generators see it that convert names to their own case."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 

@@ -1,4 +1,4 @@
-"""Clients that generators of Go and TypeScript make of the document publish, poll, take and ack.
+"""Clients generated from the document for Go and TypeScript publish, poll, take and ack.
 
 The generators and their versions are in `go/` and `typescript/`; the first run downloads them.
 """
@@ -24,7 +24,7 @@ RUN_S_MAX = 600
 """The first run downloads the generators and compiles them."""
 GO_GENERATOR = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 TYPES = ("--default-non-nullable=false", "--output", "schema.d.ts")
-"""A field with a default may be left out."""
+"""These options let callers omit a field that has a default."""
 INSTALL = ("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
 CLIENT = HERE.parents[2] / "clients" / "typescript"
 PAGE = HERE.parents[2] / "docs" / "other_tools.md"
@@ -53,7 +53,7 @@ def copied(files: Path, folder: Path) -> Path:
 
 
 def check_result(server: ServerProcess, topic: str) -> None:
-    """Check that the commit acknowledged what was taken, and published its message."""
+    """Check that the commit acknowledged the messages taken, and published its own."""
     with tms.connect(server.url) as client:
         group = client.topic(topic).group("workers")
         state = group.show().state

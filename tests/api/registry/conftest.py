@@ -18,6 +18,6 @@ async def api(anyio_backend: object) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def secured(anyio_backend: object, tmp_path: Path) -> AsyncIterator[Secured]:
-    """With subjects a, b and ctx:c, whose schemas have the ids 1, 2 and (in .ctx) 1."""
+    """A registry with subjects a, b and ctx:c, whose schemas have the ids 1, 2 and (in .ctx) 1."""
     async with secured_registry(tmp_path) as served_one:
         yield served_one

@@ -24,7 +24,7 @@ class Api:
         self.http = http
         self.registries = registries
         self.registry = registry
-        """The one that is served."""
+        """The registry that is served."""
 
     async def call(
         self, method: str, path: str, body: Any = None, **headers: str
@@ -41,14 +41,14 @@ class Api:
         return await self.call("GET", path, **headers)
 
     async def register(self, subject: str, text: str, query: str = "", **more: Any) -> Any:
-        """Register, and return the answer; of a refusal the code."""
+        """Register, and return the answer, or the code of a refusal."""
         path = f"/subjects/{subject}/versions{query}"
         status, told = await self.call("POST", path, {"schema": text, **more})
         return told if status == 200 else refused(status, told)
 
 
 def refused(status: int, told: Any) -> int:
-    """Return the code of a refusal, which must have its form and its status."""
+    """Return the code of a refusal after checking its form and its status."""
     assert set(told) == {"error_code", "message"}, told
     code = told["error_code"]
     assert status == (code if code < 1000 else code // 100)

@@ -1,4 +1,4 @@
-"""A registry at which callers have to say who they are."""
+"""A registry that requires every caller to authenticate."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,7 +19,7 @@ from tms.security.tokens import new_token
 
 
 class Secured:
-    """A registry at which callers have to say who they are."""
+    """A registry that requires every caller to authenticate, and its callers."""
 
     def __init__(self, server: Server, registry: Registry, registries: Registries) -> None:
         self.server = server

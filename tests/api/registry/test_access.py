@@ -128,7 +128,7 @@ async def test_a_schema_by_id_is_for_those_who_read_a_subject_that_has_it(
     assert (await secured.call(ann, "/schemas/ids/1/subjects"))[1] == ["z"]
     versions = (await secured.call(ann, "/schemas/ids/1/versions"))[1]
     assert versions == [{"subject": "z", "version": 1}]
-    # In the context there is another schema of this id.
+    # The context has another schema with this id.
     assert (await secured.call(ann, "/contexts/.ctx/schemas/ids/1"))[0] == 40301
     assert (await secured.call(ann, "/schemas/ids/1?subject=:.ctx:"))[0] == 40301
     assert (await secured.call(root, "/subjects/:.ctx:d/versions", same))[0] == 200
@@ -215,7 +215,7 @@ async def test_a_schema_refers_to_what_one_may_read_alone(secured: Secured) -> N
     ):
         for refers in ("secret", ":.:secret", ":.ctx:secret"):
             assert (await secured.call(ann, path, body(refers)))[0] == 40301, (path, refers)
-        # A name is meant in the context of the subject.
+        # A name is resolved in the context of the subject.
         in_context = f"/contexts/.ctx{path}"
         for refers in ("secret", "ctx", ":.:secret"):
             assert (await secured.call(ann, in_context, body(refers)))[0] == 40301, (path, refers)
@@ -285,7 +285,7 @@ async def test_a_password_is_refused_alike_whatever_is_wrong(secured: Secured) -
 
 
 def told_of(secured: Secured, principal: str) -> list[dict[str, Any]]:
-    """Return the audit's records about a principal, and forget them."""
+    """Return the audit's records about a principal, and clear them."""
     found = [json.loads(line) for line in secured.server.audited.lines]
     secured.server.audited.lines.clear()
     return [each for each in found if each["principal"] == principal]
@@ -311,7 +311,7 @@ async def test_each_refusal_and_each_use_is_reported_with_the_right_word(secured
             effect = "deny" if answer.status_code == 403 else "allow"
             assert who != "refused" or effect == "deny" or by_answer, operation.name
             assert who == "refused" or effect == "allow", (operation.name, answer.text)
-            if not told:  # lists that two operations give are one use in a minute
+            if not told:  # two operations that return one list count as one use per minute
                 assert by_answer, operation.name
                 assert effect == "allow", operation.name
                 continue

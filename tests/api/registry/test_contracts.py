@@ -1,4 +1,4 @@
-"""Metadata, rules and tags of schemas, as Confluent's registry keeps and answers them."""
+"""Metadata, rules and tags of schemas, stored and returned as Confluent's registry does."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Writes at a server that is not the registry's master: the master does them, and answers."""
+"""Writes at a server that is not the registry's master: the master carries them out and answers."""
 
 import httpx
 import pytest

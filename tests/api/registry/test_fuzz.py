@@ -115,7 +115,7 @@ def test_whatever_is_sent_the_answer_is_as_documented(
     api: schemathesis.BaseSchema, path: str, method: str, mode: GenerationMode
 ) -> None:
     described = api[path][method]
-    # A text is answered as it is, whatever the type of the answer says, as Confluent's does.
+    # A text is returned as it is, whatever type the answer declares, as Confluent's registry does.
     checks = CHECKS[:-1] if path.endswith("/schema") else CHECKS
     session = requests.Session()
 

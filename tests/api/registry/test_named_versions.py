@@ -1,4 +1,4 @@
-"""A registration that names its version, as Confluent's own tests of its registry have it."""
+"""A registration that names its version, as in the tests of Confluent's own registry."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A checker that is slow or dies says nothing about schemas: the caller may retry."""
+"""A slow or dying checker decides nothing about a schema: the caller may retry."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 class OutOfTime:
-    """A checker that has no answer in time (`tests/registry/test_checker.py` has real ones)."""
+    """A checker that never answers in time (`tests/registry/test_checker.py` tests real ones)."""
 
     killed = 0
 

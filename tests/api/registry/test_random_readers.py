@@ -65,7 +65,7 @@ NEAR_RULES = st.tuples(
     st.sampled_from(sorted(REFERS)),
     st.sampled_from([*SUBJECTS, "a", ":.a:a"]),
 ).map(lambda drawn: [*drawn[0], allowing("read", drawn[1]), allowing("write", drawn[2])])
-"""Some subjects may be read, some may be written; and some more."""
+"""Some subjects can be read, others written, and a few more rules are random."""
 TAGS = [{"schemaEntity": {"entityPath": "n.Mine", "entityType": "sr_record"}, "tags": ["t"]}]
 
 
@@ -75,7 +75,7 @@ def allowing(action: str, subject: str) -> Rule:
 
 
 def kind_of(subject: str) -> str:
-    """Return the name of a subject's type, which is in the texts that refer to it too."""
+    """Return the name of a subject's type, which also occurs in the texts that refer to it."""
     return f"n.R{SUBJECTS.index(subject)}"
 
 
@@ -119,11 +119,11 @@ class Asking:
             latest = state.latest(subject)
             assert latest is not None
             self.guids.append(latest.schema.guid)
-        for path in ("/subjects/:.b:a", "/subjects/:.a:b"):  # soft-deleted ones are there too
+        for path in ("/subjects/:.b:a", "/subjects/:.a:b"):  # including soft-deleted ones
             assert (await self.secured.call(root, path, method="DELETE"))[0] == 200
 
     def near_request(self) -> tuple[str, str, Any]:
-        """Return a request whose answer has words of what may not be read, if nobody looks."""
+        """Return a request whose answer has unreadable words if nothing checks the rules."""
         one, state = self.one, self.secured.registry.state
         written = [each for each in SUBJECTS if self.may("write", each)]
         asked = one(one(*REFERS), one(*written or SUBJECTS))
@@ -224,7 +224,7 @@ class Asking:
             assert all(self.may("read", each) for each in names), told
 
     async def ask_by_payload(self) -> None:
-        """Decode, encode and check payloads of a topic of one's own."""
+        """Decode, encode and check payloads of the caller's own topic."""
         one, caller = self.one, Caller("ann", may_on_subject=self.may)
         topic = TopicSchemas(
             TopicId("ns", "mine"),
@@ -270,7 +270,7 @@ async def histories(rules: list[Rule], seed: int) -> None:
     derandomize=True,
     database=None,
     suppress_health_check=list(HealthCheck),
-    phases=[Phase.generate],  # an example takes a second: the failure itself says enough
+    phases=[Phase.generate],  # no shrinking: an example takes a second
 )
 @given(rules=NEAR_RULES, seed=st.integers(0, 2**32))
 def test_nothing_is_said_about_what_one_may_not_read(rules: list[Rule], seed: int) -> None:

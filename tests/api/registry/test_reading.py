@@ -74,7 +74,7 @@ async def test_who_writes_and_does_not_read_is_told_numbers_alone(secured: Secur
         status, told = await secured.call(ann, path, body)
         assert (status, "secret" in json.dumps(told).lower()) == (code, False), told
         assert "Hidden" not in json.dumps(told)
-    # A caller that may read it too gets the reason.
+    # A caller that may read that schema too gets the reason.
     await secured.allow("bob", Action.WRITE, Action.READ, name="s")
     bob = await secured.headers("bob")
     told = (await secured.call(bob, "/subjects/s/versions", {"schema": '"int"'}))[1]
@@ -107,7 +107,7 @@ async def test_what_is_made_with_references_is_for_who_reads_them(secured: Secur
         answer = await secured.server.http.get(f"{path}?format=resolved", headers=ann)
         assert answer.status_code == 403, path
         assert (await secured.server.http.get(path, headers=ann)).text == USER
-    # Submitted references do not reach it either, at any depth.
+    # References in a request do not reach it either, at any depth.
     sent = {"schema": USER, "references": refers("n.Holder", "held")}
     for path in (
         *("/subjects/mine/versions", "/subjects/mine", "/subjects/mine/versions?format=resolved"),
@@ -118,7 +118,7 @@ async def test_what_is_made_with_references_is_for_who_reads_them(secured: Secur
     assert (await secured.call(ann, path, {"schema": fixed(1)}))[0] == 40301
     status, told = await secured.call(ann, "/subjects/mine/versions", {"schema": fixed(1)})
     assert (status, "secret" in told["message"], "Holder" in told["message"]) == (409, False, False)
-    # The text that refers is one's own.
+    # The text that contains the reference is the caller's own.
     told = (await secured.call(ann, "/subjects/mine/versions", {}))[1]
     assert told["schema"] == USER
     told = (await secured.call(ann, "/subjects/mine/versions?format=resolved", {}))[1]
@@ -151,7 +151,7 @@ async def test_a_name_is_resolved_where_it_is_checked(secured: Secured, written:
     shown = (await secured.call(ann, f"/subjects/{written}/versions/1?format=resolved"))[1]
     assert shown["subject"] == ":.ctx:mine"
     assert "known" in shown["schema"]
-    # A version that is registered again with tags has the same references.
+    # A version that is registered again with tags keeps the same references.
     tags = [{"schemaEntity": {"entityPath": "n.Holder", "entityType": "sr_record"}, "tags": ["t"]}]
     for path, body in (
         (f"/subjects/{written}/versions/1/tags", {"tagsToAdd": tags}),
@@ -180,7 +180,7 @@ async def test_to_import_does_not_destroy_what_one_may_not_delete(secured: Secur
     eve = await secured.headers("eve")
     assert (await secured.call(eve, "/mode?force=true", mode, "PUT"))[0] == 40301
     assert len(state.versions("s", deleted=True)) == len(state.versions("t", deleted=True)) == 1
-    # Nor does an import over its number.
+    # Nor does an import with its version number.
     root = await secured.headers(ROOT)
     assert (await secured.call(root, "/mode/t?force=true", {"mode": "READWRITE"}, "PUT"))[0] == 200
     await registered(secured, "u", schema=SECRET)

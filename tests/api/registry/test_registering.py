@@ -1,4 +1,4 @@
-"""Registering, looking up, showing and deleting schemas: what Confluent's registry answers."""
+"""Registering, looking up, listing and deleting schemas: the answers of Confluent's registry."""
 
 import hashlib
 import uuid

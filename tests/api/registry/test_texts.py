@@ -63,7 +63,7 @@ async def test_normalized_defaults_are_of_their_types(
         "POST", "/compatibility/subjects/t/versions?normalize=true", {"schema": text}
     )
     assert (status == 200 and fits["is_compatible"]) == is_right
-    # Not normalized it is taken, as it was always, and is found either way.
+    # Without normalization the text is accepted, as ever, and a lookup of either form finds it.
     assert (await api.register("u", text))["version"] == 1
     normalized = "/subjects/u?normalize=true"
     assert (await api.call("POST", normalized, {"schema": text}))[0] in (200, 404)

@@ -1,4 +1,4 @@
-"""JSON Schemas and Protobuf's, and one text as schemas of two types."""
+"""JSON Schemas and Protobuf schemas, and one text as schemas of two types."""
 
 import base64
 import hashlib
@@ -62,7 +62,7 @@ async def test_a_protobuf_schema_is_registered(api: Api) -> None:
 
 
 async def test_one_text_may_be_schemas_of_two_types(api: Api) -> None:
-    """There it is refused: its hash leaves the type out."""
+    """Confluent's registry refuses this, because its hash leaves the type out."""
     text = '{"type":"string","x":1}'
     assert (await api.register("a", text))["id"] == 1
     told = await api.register("j", text, schemaType="JSON")

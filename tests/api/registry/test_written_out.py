@@ -26,7 +26,7 @@ WRITTEN_OUT = (
 async def test_a_text_with_its_references_written_out_is_the_version_with_references(
     api: Api, query: str
 ) -> None:
-    """Java's generated classes send it."""
+    """Java's generated classes send such a text."""
     await api.register("e", '{"type":"enum","name":"n.E","symbols":["A"]}')
     to_enum = [{"name": "n.E", "subject": "e", "version": 1}]
     fields: list[Any] = [{"name": "e", "type": "E"}]
@@ -46,7 +46,7 @@ async def test_a_text_with_its_references_written_out_is_the_version_with_refere
     other = WRITTEN_OUT.replace('"A"', '"A","B"')
     assert refused(*await api.call("POST", "/subjects/u", {"schema": other})) == 40403
     assert (await api.register("u", other))["version"] == 2
-    # A version with exactly that text comes first; elsewhere it is another schema.
+    # A version with exactly that text comes first; in another subject it is another schema.
     elsewhere = await api.register("v", WRITTEN_OUT)
     assert elsewhere["id"] == 5
     assert (await api.register("u", WRITTEN_OUT))["id"] == 3
@@ -88,7 +88,7 @@ async def test_the_version_may_be_deleted_softly(api: Api) -> None:
 
 
 async def test_types_of_two_namespaces_are_two_unless_texts_are_normalized(api: Api) -> None:
-    """Confluent's normalized text gives a type without a namespace the one that is around it."""
+    """Confluent's normalized text gives an unqualified type the namespace of the enclosing type."""
     for subject in ("u", "v", "w"):
         await api.register(f"{subject}-e", ENUM % "E")
         references = [{"name": "E", "subject": f"{subject}-e", "version": 1}]
@@ -116,7 +116,7 @@ async def test_the_order_of_other_attributes_does_not_matter(api: Api) -> None:
 
 
 async def test_versions_that_lead_too_far_by_now_do_not_hinder(api: Api) -> None:
-    """Limits may be lower than when they were registered."""
+    """Limits may be lower than when the versions were registered."""
     called = api.registries.make(limits=SchemaLimits(references_depth_max=9))
     await called.register("f0", ENUM % "n.E0")
     for number in range(1, 7):
@@ -132,7 +132,7 @@ async def test_versions_that_lead_too_far_by_now_do_not_hinder(api: Api) -> None
 
 
 async def test_the_version_has_the_metadata_and_the_id_that_are_asked_for(api: Api) -> None:
-    """Also if a version of that very text has others."""
+    """This also holds if a version with exactly that text has other metadata."""
     await api.register("e", ENUM % "n.E")
     references = [{"name": "n.E", "subject": "e", "version": 1}]
     one, two = ({"properties": {"a": value}} for value in "12")
@@ -151,7 +151,7 @@ async def test_the_version_has_the_metadata_and_the_id_that_are_asked_for(api: A
 async def test_who_may_not_read_what_is_referred_to_does_not_find_out_its_text(
     secured: Secured,
 ) -> None:
-    """Or they could guess until they are answered with the version."""
+    """Otherwise they could guess the text until the answer names the version."""
     root, ann = await secured.headers(ROOT), await secured.headers("ann")
     bob, eve = await secured.headers("bob"), await secured.headers("eve")
     enum, other = ENUM % "n.E", (ENUM % "n.E").replace('"A"', '"B"')
@@ -184,7 +184,7 @@ async def test_who_may_not_read_what_is_referred_to_does_not_find_out_its_text(
             for stranger in (ann, eve):
                 assert (await secured.call(stranger, f"{path}{query}", wrong))[0] == 40403
                 assert (await secured.call(stranger, f"{path}{query}", right))[0] == 40403
-    # A text that is not there by the letter is a new version to them, right or wrong.
+    # To them, a text that is not stored verbatim is a new version, right or wrong.
     assert (await secured.call(eve, "/subjects/mine/versions", right))[1]["version"] == 2
     assert (await secured.call(eve, "/subjects/mine/versions", wrong))[1]["version"] == 3
     versions = secured.registry.state.versions("mine")

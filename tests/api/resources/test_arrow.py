@@ -1,4 +1,4 @@
-"""Arrow over REST: what a poll answers, and what is published and stored."""
+"""Arrow over REST: the answers to polls, and what publishes and stores accept."""
 
 import sys
 from typing import Any

@@ -1,4 +1,4 @@
-"""Backups over REST: of a server with a folder for them, without one, and of another store."""
+"""Backups over REST: on a server with a backup folder, on one without, and of another store."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Bodies that are not what they should be. Each is refused by its code, and changes nothing."""
+"""Malformed bodies: each is refused with its own code, and changes nothing."""
 
 import zlib
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ GZIP = {"content-encoding": "gzip"}
 
 @pytest.fixture
 async def topic(rest: Rest) -> AsyncIterator[Rest]:
-    """A topic with one message, which is still its only one in the end."""
+    """A topic with one message, which must still be its only one at the end."""
     await rest.create()
     await rest.publish(b"before")
     before = await rest.messages()

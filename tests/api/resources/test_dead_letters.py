@@ -1,4 +1,4 @@
-"""Dead letters over REST: named, listed, redriven and dropped."""
+"""Dead letters over REST: choose their topic, list, redrive and drop them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of the documentation shows all operations, and is served as a page."""
+"""The documentation page shows all operations, and is served as HTML."""
 
 from html.parser import HTMLParser
 

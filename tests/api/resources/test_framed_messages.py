@@ -1,4 +1,4 @@
-"""Keys and headers over REST: each format takes and gives all, but `avro/binary` payloads alone."""
+"""Keys and headers over REST: all formats carry them; `avro/binary` carries only payloads."""
 
 import json
 from io import BytesIO

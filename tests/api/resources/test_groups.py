@@ -1,4 +1,4 @@
-"""Groups over REST: taken and settled by members, each wrong request with its error."""
+"""Groups over REST: members take and settle, and each wrong request gets its error."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Groups under clients that break off, never read, share a name or fail at everything."""
+"""Groups with clients that disconnect, never read, share a name or fail at everything."""
 
 import asyncio
 import json
@@ -209,7 +209,7 @@ async def test_a_wrong_field_is_refused_named_and_changes_nothing(group: Live, p
             before = await everything()
             body = {**BODIES[path], name: junk}
             answer = await group.http.request(method, at, json=body)
-            if answer.status_code == 200:  # some junk is what a field may have
+            if answer.status_code == 200:  # some junk is valid in its field
                 assert name != "another"
                 continue
             refused += 1

@@ -1,4 +1,4 @@
-"""An id as a JSON number is refused wherever one is taken, and changes nothing."""
+"""An id as a JSON number is refused by every operation, and changes nothing."""
 
 import json
 from typing import Any

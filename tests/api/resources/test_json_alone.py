@@ -14,12 +14,12 @@ ID = "0000018bcfe568000000" + "0" * 20
 MOVE = {"after": ID, "expected_version": NOW_MS * 1000}
 IN_TRANSACTION = ("can-commit", "commit", "abort", "checkpoint")
 Asked = tuple[str, str, Any]
-"""A method, a path and a body that would be taken as JSON."""
+"""A method, a path, and a body that would be accepted as JSON."""
 
 
 @pytest.fixture
 async def requests(own: Rest) -> list[Asked]:
-    """Each operation that was once asked for in Avro, and the trim, which never was."""
+    """Each operation that once accepted Avro, and the trim, which never did."""
     await own.create()
     await own.http.put(POSITION)
     transaction = f"{TRANSACTIONS}/{await started(own)}"

@@ -1,4 +1,4 @@
-"""Publish, store and rollback, in Avro and JSON: what they answer, and that errors do nothing."""
+"""Publish, store and rollback, in Avro and JSON: their answers, and that errors change nothing."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Over REST, a transaction is ended and written in by the principal that began it alone."""
+"""Over REST, only the principal that began a transaction may end it or write in it."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ OF_ANOTHER = (403, "transaction_of_another")
 
 
 def _asked_by(handler: Handler) -> Handler:
-    """Return a handler that takes the caller to be the one whom the header X-Test-Caller names."""
+    """Return a handler that takes the caller's name from the header X-Test-Caller."""
 
     async def handle(exchange: Exchange) -> None:
         name = exchange.headers.get(b"x-test-caller", b"").decode()
@@ -77,9 +77,9 @@ def _application(served: Live) -> Application:
 
 
 def _requests(tx: int) -> list[tuple[str, str, dict[str, Any] | None]]:
-    """Return every request that acts on a transaction, such that its own principal may make each.
+    """Return every request on a transaction; the principal that owns it may make each.
 
-    In an order in which all of them succeed.
+    They are in an order in which all succeed.
     """
     of_it = f"{TRANSACTIONS}/{tx}"
     messages = {"messages": ["x"], "transactionWritePointer": str(tx)}

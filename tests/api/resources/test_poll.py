@@ -1,4 +1,4 @@
-"""Poll: where it starts, what it gives, how it is encoded, cut into pages and compressed."""
+"""Poll: where it starts, what it returns, its encodings, pages and compression."""
 
 import asyncio
 import base64

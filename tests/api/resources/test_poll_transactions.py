@@ -1,4 +1,4 @@
-"""Polls by a transaction's id, and of what is committed: what they give, and where they stop."""
+"""Polls with a transaction's id, and polls of committed messages: results, and where they stop."""
 
 import asyncio
 import base64
@@ -37,7 +37,7 @@ async def end(own: Rest, transaction_id: int, verb: str) -> None:
 
 
 async def poll(own: Rest, query: str, **asked: Any) -> tuple[str, int | None]:
-    """Return all payloads as one text, and where the poll stopped."""
+    """Return all payloads as one text, and the position at which the poll stopped."""
     answer = await own.post("poll", asked, query=query)
     assert answer.status_code == 200, answer.text
     stopped_at = answer.headers.get(STOPPED_AT)
@@ -80,7 +80,7 @@ async def test_a_transaction_reads_by_its_id(topic: Rest) -> None:
     query = f"?transaction_id={own_one}"
     assert await poll(topic, query) == ("own", other)
     await end(topic, other, "commit")
-    # A snapshot: what committed after the start is not in it.
+    # A snapshot excludes what committed after its start.
     assert await poll(topic, query) == ("own", other)
     later = await started(topic)
     assert await poll(topic, f"?transaction_id={later}") == ("", own_one)
@@ -209,7 +209,7 @@ async def test_a_reader_whose_transaction_ends_while_it_waits_is_reported(topic:
 async def head_of(
     http: httpx.AsyncClient, query: str, body: bytes | None = None
 ) -> AsyncIterator[httpx.Response]:
-    """Give the answer to a waiting poll once its head is there; in Avro if that is its body."""
+    """Yield the answer to a waiting poll once its head arrives; `body` is Avro, by default JSON."""
     content, kind = (b"{}", JSON_TYPE) if body is None else (body, AVRO_TYPE)
     async with in_time():
         path, headers = f"{TOPIC}/poll{query}", {"content-type": kind}
@@ -219,7 +219,7 @@ async def head_of(
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Report where a reader waits after a moment instead of a second."""
+    """Report a reader's wait after a moment instead of a second."""
     monkeypatch.setattr(waiting_reader, "STOPPED_S", 0.02)
 
 

@@ -60,7 +60,7 @@ async def position(own: Rest) -> tuple[str | None, int]:
 
 
 async def test_positions_move_with_it_or_nothing_is_done(topics: Rest) -> None:
-    """Also if it is repeated: then the position has moved, and that was this publish."""
+    """Repeating the publish is fine too: the position has moved, but by this very publish."""
     await topics.http.put(f"{AUDIT}/subscriptions/s", json={})
     _, version = before = await position(topics)
     move = {"namespace": "ns", "topic": "audit", "subscription": "s", "after": "01" * 20}

@@ -223,7 +223,7 @@ async def test_splits_are_not_answered_once_their_client_has_left(served: Live) 
 
 
 async def test_reach_ends_when_its_client_leaves(served: Live) -> None:
-    """A client that ends its side at once: the work ends at its first turn, without an answer."""
+    """If a client closes its side at once, the work ends at its first turn, without an answer."""
     await served.create()
     for _ in range(4):
         await served.service.publish(TopicId("ns", "t"), [b"x"] * 50_000)

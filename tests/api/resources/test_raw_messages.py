@@ -1,4 +1,4 @@
-"""Bodies that are messages by themselves."""
+"""Bodies that are a single message without a format around it."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A store of three shards: what goes where, what is of all, and what is refused.
+"""A store of three shards: where requests go, which cover all shards, and which are refused.
 
 With three shards the namespace `a` is in shard 0, `default` in 1, and `b` and `ns` are in 2. By
 topic, `ns:e` is in shard 0, `ns:p` in 1, `ns:t` and `ns:t--dead` are in 2.

@@ -1,4 +1,4 @@
-"""Commits that publish what tasks stored: all of what is listed, once, and nothing else."""
+"""Commits publish what tasks stored: everything that is listed, once, and nothing else."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Topics: what the seed says of each endpoint, and what CDAP's server does where it is silent."""
+"""Topics: what the seed says of each endpoint, and what CDAP's server does if it is silent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`traceparent` of a publish, as a header of its messages where the topic asks for it."""
+"""A publish's `traceparent` becomes a header of its messages if the topic asks for it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Transactions: what each request answers, and by which code it is refused."""
+"""Transactions: the answer to each request, and the code of each refusal."""
 
 import base64
 from typing import Any
@@ -324,7 +324,7 @@ async def test_where_transactions_are_managed_elsewhere_all_is_refused(rest: Res
 
 
 async def test_paths_that_are_escaped_find_their_endpoints_too(own: Rest) -> None:
-    """They take the way through the router, not the short one."""
+    """Escaped paths go through the router instead of its shortcut."""
     transaction_id = await started(own)
     await own.create()
     escaped = "".join(f"%{ord(digit):x}" for digit in str(transaction_id))

@@ -1,4 +1,4 @@
-"""A write that fails is 504 if it may be there, and 503 only if it surely is not."""
+"""A failed write is a 504 if it may have been stored, and a 503 only if it certainly was not."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Messages as values over REST: JSON encoded by schemas, polled decoded, and checked payloads."""
+"""Values over REST: JSON is encoded by schemas and polled decoded, and payloads are checked."""
 
 import base64
 import json
@@ -194,7 +194,7 @@ async def checked(rest: Rest, check: str, **properties: str) -> int:
 
 
 async def sent_in_each_way(rest: Rest, payload: bytes) -> list[httpx.Response]:
-    """Return the answers to a good payload and a given one, published in every way there is."""
+    """Return the answers to a good payload and the given one, published in every possible way."""
     good = start_of(1) + GOOD
     arrow = encode_batches([pa.record_batch({"payload": [good, payload]})])
     in_json = {"messages": [{"base64": b64(each)} for each in (good, payload)]}

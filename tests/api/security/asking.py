@@ -1,4 +1,4 @@
-"""Requests that come several times on one connection, and polls that wait."""
+"""Requests that are sent several times on one connection, and polls that wait."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from tms.core.values.topic import TopicId
 
 T = TopicId("ns", "t")
 TIMES = 3
-"""The first one is unknown, the second one is kept, the third one is known."""
+"""The first request is unknown, the second is cached, and the third is found in the cache."""
 
 
 async def statuses(
     server: Server, method: str, path: str, body: bytes, headers: Mapping[str, str]
 ) -> list[int]:
-    """Return how a request is answered that comes three times on one connection."""
+    """Send a request three times on one connection, and return the statuses."""
     wire: Wire = await server.connect()
     found = []
     for _ in range(TIMES):
@@ -46,7 +46,7 @@ async def status_of(wire: Wire) -> int:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check the rights of waiting requests again very soon."""
+    """Check the rights of waiting requests again after a very short time."""
     for module in ("api.resources.waiting", "api.cluster.forwarding"):
         monkeypatch.setattr(f"{module}.CHECK_S", 0.02)
 
@@ -59,7 +59,7 @@ def waiting(pair: Pair) -> int:
 async def waiting_poll(
     pair: Pair, server: Server, headers: dict[str, str]
 ) -> "asyncio.Task[httpx.Response]":
-    """Return a poll that waits for a message."""
+    """Start a poll that waits for a message."""
     polling = asyncio.create_task(
         server.http.post(f"{TOPIC}/poll?wait=20", json={}, headers=headers)
     )

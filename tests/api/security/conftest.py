@@ -13,8 +13,10 @@ __all__ = ["guarded_site", "open_site", "optional", "pair"]
 
 @pytest.fixture
 def no_collection() -> Iterator[None]:
-    """Collect nothing while a test measures processor time: that takes as long as a process has
-    objects, whatever is measured."""
+    """Collect nothing while a test measures processor time.
+
+    A collection takes time for every object of the process, whatever is measured.
+    """
     gc.disable()
     yield
     gc.enable()

@@ -1,12 +1,12 @@
-"""Texts that strangers may send to have a server work long, or show what it must not show."""
+"""Texts that strangers may send to make a server work long, or reveal what it must not reveal."""
 
 from collections.abc import Callable
 from time import thread_time
 
 FLOOR_S = 0.1
-"""Less processor time than this says nothing."""
+"""A measurement of less processor time is meaningless."""
 GROWTH_MAX = 2.6
-"""The most that twice as much may cost, as a multiple."""
+"""The highest permitted cost of doubled input, as a multiple."""
 SECRET = "s3cr3t-of-another"
 STEP_S_MAX = 0.05
 """The most processor time that others may have to wait for one request."""
@@ -40,7 +40,7 @@ def hostile(kind: str, size: int) -> str:
 
 
 def is_linear(call: Callable[[str], object], kind: str) -> bool:
-    """Whether 64 KB cost at most three times as much as 32 KB: squares cost four times as much.
+    """Whether 64 KB cost at most three times as much as 32 KB; a quadratic cost is four times.
 
     The least CPU time of several calls is compared, and again if something came between.
     """

@@ -72,7 +72,7 @@ Place = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class HostileRequest:
-    """One request, and which of its fields is hostile, by which text."""
+    """One request, its hostile field, and the kind of hostile text."""
 
     name: str
     method: str
@@ -93,7 +93,7 @@ class HostileRequest:
 def requests_of(
     operations: Iterable[Operation], schemas: Json | None = None
 ) -> Iterator[tuple[Operation, HostileRequest]]:
-    """Give the requests of all operations, each with the next kind of text.
+    """Yield the requests of all operations, each with the next kind of text.
 
     `schemas` are those of the document of the operations, by default the service's.
 
@@ -107,7 +107,7 @@ def requests_of(
 
 
 class _Requests:
-    """Makes the requests of one operation. What is not hostile in them is right, or nearly."""
+    """Makes the requests of one operation. All other fields are valid, or nearly."""
 
     def __init__(self, operation: Operation, places: "Places", kinds: Iterator[str]) -> None:
         self._operation = operation
@@ -123,7 +123,7 @@ class _Requests:
         self._right = _encode(places.sample(self._schema)) if operation.request else b""
 
     def all(self, headers: Iterable[str]) -> Iterator[HostileRequest]:
-        """Give the requests; of `headers` one each."""
+        """Yield the requests, among them one for each of `headers`."""
         yield from self._of_target()
         for name in headers:
             yield self._of(f"header {name}", headers={name: _in_header(self._kind())})
@@ -174,13 +174,13 @@ class _Requests:
 
 
 def _encoded(kind: str) -> str:
-    """Return a text as a part of a path or query, percent-encoded."""
+    """Return a text percent-encoded, as a part of a path or query."""
     text = hostile(kind, HEAD_SIZE)
     return quote(text, safe="")[: HEAD_SIZE - 3].rpartition("%")[0]
 
 
 def _visible(kind: str) -> str:
-    """Return a text as a path may have it as it is."""
+    """Return a text as a path may contain it, with as little percent-encoding as possible."""
     safe = _VISIBLE.translate({ord(mark): None for mark in "#?%"})
     return quote(hostile(kind, HEAD_SIZE), safe=safe)[:HEAD_SIZE]
 
@@ -194,13 +194,13 @@ def _encode(value: Any) -> bytes:
 
 
 class Places:
-    """Places of texts in values, by schemas that refer to each other."""
+    """Finds the places for texts in values of schemas that refer to each other."""
 
     def __init__(self, schemas: Json) -> None:
         self._schemas = schemas
 
     def sample(self, schema: Json) -> Any:
-        """Return a small value that is about as a schema wants it."""
+        """Return a small value that roughly fits a schema."""
         schema = self._resolved(schema)
         told = [*schema.get("examples", ()), *schema.get("enum", ())]
         if told:

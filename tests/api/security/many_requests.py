@@ -18,27 +18,27 @@ from tests.api.security.hostile_requests import HEADERS, NAME_IN_PATH, NAMES, Ho
 
 _DEPTH_MAX = 5
 _HEAD_ITEMS_MAX = 8_000
-"""As many as a head has room for."""
+"""The number of items that a head has room for."""
 _HEADERS_EACH = 6
 _IN_HEADERS = ("a,b;", "7777", '="\\/')
 _PAGE_PARAMETERS = ("after", "at", "from", "id", "key", "open", "shard", "version")
-"""Those that pages look at: their operations take any."""
+"""Parameters that console pages read: their operations accept any other parameter."""
 _WAITS = ("wait", "timeout")
-"""Parameters of which a large number would be waited for."""
+"""Parameters for which a large number makes the server wait."""
 FORM_TYPE = "application/x-www-form-urlencoded"
 _SCHEMAS = service_document(OPERATIONS)["components"]["schemas"]
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A request that may be made with any number of something."""
+    """A request that can be made with any number of some item."""
 
     name: str
     of: Callable[[int], HostileRequest]
 
 
 def many_requests(operations: Iterable[Operation], schemas: Json = _SCHEMAS) -> Iterator[Many]:
-    """Give the requests of all operations.
+    """Yield the requests of all operations.
 
     `schemas` are those of the document of the operations, by default the service's. Each operation
     has some of the headers, the next one others.
@@ -105,7 +105,7 @@ class _Bodies:
         return Many(f"{self._operation.name}: {what}", of)
 
     def places(self) -> Iterator[tuple[str, Callable[[int], str]]]:
-        """Give each place of a body where there may be many, with the text of such a body."""
+        """Yield each place of a body that may hold many items, with the text of such a body."""
         if self._operation.request:
             yield from self._of(self._schema, "body", lambda text: text, 0)
 

@@ -38,7 +38,7 @@ from tms.server.node import OpenServices, open_services
 
 ROOT = "root"
 OPEN = frozenset(("/", "/ping", "/health", "/ready"))
-"""The paths that strangers may ask for."""
+"""The paths that strangers may request."""
 LIMITS = Limits(request_body_s_max=5.0)
 _names = count()
 
@@ -46,7 +46,7 @@ _names = count()
 def rule_of(
     who: str, *actions: Action, name: str = "*", namespace: str = "ns", effect: str = "allow"
 ) -> Rule:
-    """Return a rule on topics, or on what its actions are for."""
+    """Return a rule on topics, or on the kind of resource that its actions are for."""
     kinds = {
         Action.READ: Kind.SUBJECT,
         Action.WRITE: Kind.SUBJECT,
@@ -155,7 +155,7 @@ async def opened_server(
     are_docs_open: bool = False,
     **sessions: Any,
 ) -> Server:
-    """Open what a server asks, on a metadata store of a name."""
+    """Open the access control of a server, on the metadata store with this name."""
     store = open_memory(name, clock)
     stack.push_async_callback(store.close)
     options = GrantOptions(superusers=frozenset((ROOT,)), stale_s_max=stale_s_max)
@@ -180,7 +180,7 @@ async def opened_server(
 
 @asynccontextmanager
 async def serving_server(server: Server, app: Any, **options: Any) -> AsyncIterator[None]:
-    """Serve by a server's application, and have a client of it."""
+    """Serve the application of a server, and give the server a client."""
     async with (
         serving(app, LIMITS, grace_s=0.5, **options) as (url, _),
         httpx.AsyncClient(
@@ -216,7 +216,7 @@ async def pair_of_servers(
         await stack.enter_async_context(serving_server(leader, app, on_stopping=stopping))
         await stack.enter_async_context(serving_server(standby, second.app))
         for each in (leader, standby):
-            each.access._opener = Opener(each.keys, each.url, clock)  # once there is a URL
+            each.access._opener = Opener(each.keys, each.url, clock)  # now that there is a URL
         second.hear(leader.url)
         pair = Pair(clock, services, leader, standby, forwarder)
         pair.root = await pair.token(ROOT)
@@ -225,7 +225,7 @@ async def pair_of_servers(
 
 @pytest.fixture
 async def pair(anyio_backend: object) -> AsyncIterator[Pair]:
-    """Servers at which callers have to say who they are."""
+    """Servers that require every caller to authenticate."""
     async with pair_of_servers() as servers:
         yield servers
 

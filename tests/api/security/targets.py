@@ -1,4 +1,4 @@
-"""Each operation with a request that it may be asked by."""
+"""Each operation with a valid request for it."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,11 +18,11 @@ BODIES: Mapping[str, Any] = {
 }
 QUERIES: Mapping[str, str] = {"stream": "wait=0"}
 FOR_SUPERUSERS = {"acceptClock", "listBackups", "takeBackup", "verifyBackup", "deleteBackup"}
-"""Operations that no rule is enough for."""
+"""Operations that no rule can grant."""
 
 
 def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
-    """Give each operation with a path and a body that it may have."""
+    """Yield each operation with a path and a body that are valid for it."""
     names = {
         "namespace": "ns",
         "topic": "t",

@@ -31,7 +31,7 @@ ANSWERED_HERE = (
 
 
 def told_of(pair: Pair, principal: str = "ann") -> list[dict[str, Any]]:
-    """Return the records of both servers' audits about a principal, and forget them."""
+    """Return the records of both servers' audits about a principal, and clear them."""
     found = []
     for server in pair.servers.values():
         found += [json.loads(line) for line in server.audited.lines]
@@ -113,7 +113,7 @@ def _body_of(how: str) -> dict[str, list[str]]:
     return {"changes": []} if how == "can-commit" else {}
 
 
-# The requests that are refused after the door.
+# Requests that are refused after the access check.
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -261,7 +261,7 @@ async def test_what_drops_the_open_messages_of_a_group_is_reported_each_time(
             assert found == ("subscribe", "allow", "ns:t", "subscription g")
 
 
-# The actions that a principal may do with one right, and could do with another.
+# Actions that a principal may do with one right, and could do with another.
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -291,7 +291,7 @@ async def test_a_superusers_token_of_which_a_server_has_not_heard_stays_too(pair
     [token_id] = [e.id for e in pair.leader.grants.tokens.values() if e.principal == "root"]
     tokens = pair.leader.grants._tokens
     assert tokens is not None
-    kept = tokens.values.pop(token_id)  # as if the other had just made it
+    kept = tokens.values.pop(token_id)  # as if the other server had just created it
     tokens._stored.pop(token_id)
     refused = await pair.leader.http.delete(f"/v1/auth/tokens/{token_id}", headers=ann)
     assert refused.status_code == 403

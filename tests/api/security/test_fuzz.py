@@ -1,4 +1,4 @@
-"""Whatever a stranger sends, nothing is done for them."""
+"""Whatever a stranger sends, the server does nothing for it."""
 
 import asyncio
 import threading

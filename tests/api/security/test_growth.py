@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_collection")]
 COUNT = 4_000
 FEW = 250
 GATE_STEP = 4
-"""In the gate, one in this number of requests is made."""
+"""The gate makes one in this number of requests."""
 ALL = list(many_requests(OPERATIONS))
 
 
@@ -53,7 +53,7 @@ class Target(Protocol):
 
 
 class At:
-    """A server at a URL."""
+    """A server that is reached by a URL."""
 
     def __init__(self, url: str) -> None:
         self._url = httpx.URL(url)
@@ -109,7 +109,7 @@ async def check_lines(server: Target, requests: Sequence[Many], headers: Mapping
     grown = {}
     for many in requests:
         lines = []
-        for count in (2 * FEW, FEW, 2 * FEW):  # the first time things are made that stay
+        for count in (2 * FEW, FEW, 2 * FEW):  # the first run makes objects that stay
             with counted() as work:
                 _, status = await seconds_of(server, many.of(count), headers)
             assert status < 500, many.name
@@ -120,7 +120,7 @@ async def check_lines(server: Target, requests: Sequence[Many], headers: Mapping
 
 
 async def headers_of(pair: Pair, who: str) -> Mapping[str, str]:
-    """Return what a caller sends to be known; ann may do everything."""
+    """Return the headers that authenticate ann, who may do everything."""
     await make_things(pair)
     if who != "ann":
         return {}
@@ -133,7 +133,7 @@ Check = Callable[[Target, Sequence[Many], Mapping[str, str]], Awaitable[None]]
 
 
 def share(many: Sequence[Many], check_growth: Check) -> Sequence[Many]:
-    """Return those of the requests that a check makes."""
+    """Return the part of the requests that a check makes."""
     return many[::GATE_STEP] if check_growth is check_lines else many
 
 

@@ -1,4 +1,4 @@
-"""An error about what a caller said costs as much as that is long, and shows no password of it."""
+"""An error about a caller's text costs no more than its length, and shows no password from it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -56,7 +56,7 @@ REFUSING: dict[str, Callable[[str], object]] = {
 
 
 def told(call: Callable[[str], object], text: str) -> bytes:
-    """Return the answer to what a call refuses, empty if it takes it."""
+    """Return the message of a call's refusal, empty if the call succeeds."""
     try:
         call(text)
     except (TmsError, RegistryError) as error:

@@ -1,4 +1,4 @@
-"""Positions that move with a commit, or with a publish to several topics, need their own rule."""
+"""Moving a position in a commit, or in a publish to several topics, needs a rule of its own."""
 
 import pytest
 

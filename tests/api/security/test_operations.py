@@ -1,4 +1,4 @@
-"""Each operation is done for those alone who may, however the request comes."""
+"""Each operation is done only for those who may do it, however the request arrives."""
 
 import pytest
 
@@ -92,7 +92,7 @@ async def test_the_rule_for_its_action_is_all_an_operation_needs(pair: Pair, way
 
 
 def allowing(operation: Operation) -> tuple[Action, ...]:
-    """Return the actions of which each allows an operation."""
+    """Return the actions any one of which allows an operation."""
     return tuple(each for each in (operation.action, operation.or_action) if each is not None)
 
 

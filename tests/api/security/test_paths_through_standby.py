@@ -1,4 +1,4 @@
-"""A path is at the leader what it was at the follower, and is judged alike at both."""
+"""A path means the same at the leader as at the follower, and both judge it alike."""
 
 import pytest
 
@@ -51,7 +51,7 @@ PATHS = (
 
 
 async def answered(server: Second | Live | Server, path: str, headers: Headers) -> Answer:
-    """Return the status, and what a refusal says."""
+    """Return the status, and the text of a refusal."""
     wire = await server.connect()
     await wire.send("GET", path, headers={**headers, "X-Request-Id": "one"})
     head = await wire.reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""The processor time of one request grows no faster than its bytes: the requests that once did.
+"""The processor time of a request grows no faster than its bytes, for requests that once did worse.
 
 Each is measured at two sizes, in the processor time of the thread that answers, so what else runs
 on the machine does not count. Below `FLOOR_S` a measurement says nothing.

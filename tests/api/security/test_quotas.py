@@ -1,4 +1,4 @@
-"""A caller that exceeds its principal's limits learns when to retry; others notice nothing."""
+"""A caller over its principal's limits learns when to retry; other callers notice nothing."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ T = TopicId("ns", "t")
 
 
 class Two:
-    """Ann and Tom, who may do the same."""
+    """Ann and Tom, who have the same rights."""
 
     def __init__(self, pair: Pair, ann: dict[str, str], tom: dict[str, str]) -> None:
         self.pair = pair
@@ -138,7 +138,7 @@ async def test_a_connection_that_was_let_in_before_counts_on(anyio_backend: obje
     async with two(PrincipalLimits(), bounds=SharedBounds(connections_max=3)) as both:
         server = both.pair.leader
         wires = [await server.connect() for _ in range(3)]
-        for _ in range(3):  # the first time it is decided, then it was decided before
+        for _ in range(3):  # decided the first time, cached afterwards
             found = [await asked(wire, both.ann) for wire in wires]
             assert found == [200, 200, 429]
         assert server.access._decisions, "they are kept though connections are counted"
@@ -161,7 +161,7 @@ async def test_connections(anyio_backend: object, way: str) -> None:
             assert await asked(first, both.ann) == 200
             assert await asked(second, both.ann) == 429
             assert await asked(third, both.tom) == 200
-        # One that another continues to use is theirs.
+        # A connection that another principal continues to use counts as theirs.
         assert await asked(third, both.ann) == 429
         assert await asked(first, both.tom) == 429
         await first.close()

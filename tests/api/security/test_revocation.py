@@ -33,7 +33,7 @@ MIB = 1024 * 1024
 
 @pytest.fixture(autouse=True)
 def is_no_error(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever is cut off here is so because somebody revoked it: nobody has to be woken up."""
+    """Fail if the end of a revoked request is logged as an error: nobody has to act on it."""
     yield
     told = caplog.get_records("call")
     assert [each for each in told if each.levelno >= logging.ERROR or each.exc_info] == []
@@ -319,7 +319,7 @@ async def test_a_group_that_is_taken_out_of_the_file_ends_polls_that_wait(
         file.write_text(f"ann:{hashed}:others\n")
         for each in (clock, pair.clock):
             each.advance(REMEMBERED_MS)
-        if way == "forwarded":  # the leader knows him by the groups before
+        if way == "forwarded":  # the leader knows him by his earlier groups
             assert (await asyncio.wait_for(polling, WAIT_S_MAX)).status_code == 401
         else:
             await until(lambda: verified.count > before)

@@ -1,6 +1,6 @@
-"""CDAP's client says who it is in `X-CDAP-Runtime-Token`: it is taken for a bearer token.
+"""CDAP's client authenticates by `X-CDAP-Runtime-Token`, which is taken for a bearer token.
 
-Authorization counts before it, and `CDAP-UserId` names nobody.
+Authorization takes precedence over it, and `CDAP-UserId` names nobody.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Only the servers of a cluster say who asked, each of them once and of one request."""
+"""Only servers of the cluster can name a caller, and each seal is good for one request, once."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class Forging:
-    """Sends requests to the leader as another server, or somebody who would be one, does."""
+    """Sends requests to the leader as another server would, or an impostor."""
 
     def __init__(self, pair: Pair) -> None:
         self.pair = pair
@@ -155,7 +155,7 @@ async def test_what_a_client_says_is_never_taken_for_what_a_server_says(forging:
 
 
 class _Guessed:
-    """Keys of somebody who has none of the cluster's."""
+    """Keys of an attacker who has none of the cluster's."""
 
     def sealing(self) -> tuple[str, bytes]:
         return "0" * 16, b"0" * 32
@@ -220,6 +220,6 @@ async def test_keys_are_changed_while_requests_are_passed_on(forging: Forging) -
 
 
 def _is_renewed(pair: Pair, key: str) -> bool:
-    """Whether both have the same newest key, and that is another one."""
+    """Whether both servers have the same newest key, and it is a new one."""
     newest = {server.keys._keys[0].id for server in pair.servers.values()}
     return len(newest) == 1 and key not in newest

@@ -48,7 +48,7 @@ async def ann(pair: Pair) -> dict[str, str]:
 
 
 def start_anew(pair: Pair, ahead_ms: int = 0) -> str:
-    """Replace the leader by a process that has just started; return its boot."""
+    """Replace the leader by a process that has just started; return its boot id."""
     boot = new_boot()
     clock = ManualClock(pair.clock.now_ms() + ahead_ms)
     opener = Opener(pair.leader.keys, pair.leader.url, clock, boot)
@@ -131,7 +131,7 @@ async def test_a_servers_own_calls_continue_when_the_other_starts_again(pair: Pa
     await http.close()
 
 
-# anyio leaves a transport to the collector if it is cancelled as the connection is made. The
+# anyio leaves a transport to the collector if it is cancelled while it connects. The
 # collector has to find it before the loop ends: a loop that is closed cannot close it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_change_of_leader_at_any_moment_causes_no_401_or_500(

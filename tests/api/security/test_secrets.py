@@ -101,7 +101,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Told, Serve
 
 
 def ask_all(told: Told, url: str) -> Iterator[httpx.Response]:
-    """Ask in many ways with each of the credentials, and give the answers."""
+    """Send many requests with each of the credentials, and yield the answers."""
     with httpx.Client(base_url=url, trust_env=False, verify=False) as http:
         for header in told.headers:
             headers = {"authorization": header}
@@ -140,7 +140,7 @@ def test_nothing_that_a_server_reports_has_a_secret(told: tuple[Told, ServerProc
 
 
 def audited(url: str, headers: dict[str, str]) -> str:
-    """Return the lines of the audit's topic, once there are all kinds of them."""
+    """Return the lines of the audit's topic, once it has all kinds of them."""
     path = f"{url}/v1/namespaces/system/topics/_audit/poll"
 
     def lines() -> str:

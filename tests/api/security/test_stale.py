@@ -1,4 +1,4 @@
-"""A server that has not reached its metadata store for long lets superusers in alone."""
+"""A server that has not reached its metadata store for long admits superusers alone."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ UNAVAILABLE = (503, "rules_unavailable")
 
 
 async def lose(pair: Pair, server: Server) -> None:
-    """Make a server without its store for as long as what it knows holds."""
+    """Keep a server from its store until the rights that it has cached are stale."""
     host: Any = server.store._host
     host.disconnect(server.store)
     pair.clock.advance(int(STALE_S * 1000))
@@ -73,7 +73,7 @@ async def test_silence_is_enough_before_a_connection_is_lost(
         def silent_ms(session: LocalSession) -> int:
             return pair.clock.steady_ms() - since_ms if session is server.store else 0
 
-        for _ in range(3):  # what was decided before is kept
+        for _ in range(3):  # earlier decisions are cached
             assert (await server.http.post(path, json=body, headers=ann)).status_code == 200
         monkeypatch.setattr(LocalSession, "silent_ms", property(silent_ms))
         pair.clock.advance(4_999)

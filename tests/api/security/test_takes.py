@@ -1,4 +1,4 @@
-"""Takes that wait while their taker's right is taken away: they end, and nothing stays leased."""
+"""Takes that wait while their taker loses the right: they end, and nothing stays leased."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ WAYS = ("directly", "forwarded")
 
 @pytest.fixture
 async def taker(pair: Pair) -> dict[str, str]:
-    """The headers of somebody who may take of a group."""
+    """The headers of somebody who may take from a group."""
     await pair.services.messaging.create_topic(T)
     await pair.services.groups.create_group(T, "workers")
     await pair.allow("ann", Action.TAKE, name="t")
@@ -40,7 +40,7 @@ def waiting(pair: Pair) -> int:
 async def waiting_take(
     pair: Pair, server: Server, headers: dict[str, str]
 ) -> "asyncio.Task[httpx.Response]":
-    """Return a take that waits for a message."""
+    """Start a take that waits for a message."""
     asked = server.http.post(f"{GROUP}/take?wait=20", json={"member": "a"}, headers=headers)
     taking = asyncio.create_task(asked)
     await until(lambda: waiting(pair) == 1)
@@ -72,7 +72,7 @@ async def test_a_take_that_waits_ends(
 async def test_a_message_that_comes_after_is_given_back(
     pair: Pair, taker: dict[str, str], what: str
 ) -> None:
-    """It was leased before the right was checked again: it is neither returned nor kept."""
+    """A message leased before the right is checked again is neither returned nor kept leased."""
     taking = await waiting_take(pair, pair.leader, taker)
     status = await take_away(pair, what, taker)
     await pair.services.messaging.publish(T, [b"secret"])
@@ -97,7 +97,7 @@ async def test_what_was_taken_is_not_settled_any_more(pair: Pair, taker: dict[st
 async def test_a_taker_sees_its_group_and_changes_nothing_of_it(
     pair: Pair, taker: dict[str, str], way: str
 ) -> None:
-    """A member of a program asks for the order of its group before it takes."""
+    """A program's member reads the order of its group before it takes."""
     http = pair.servers[way].http
     assert (await http.get(GROUP, headers=taker)).json()["settings"]["order"] == "none"
     for method, path in (("GET", "/open"), ("DELETE", ""), ("PUT", "/settings")):

@@ -1,4 +1,4 @@
-"""A topic of one's own reveals nothing about schemas that one may not read."""
+"""A caller's own topic reveals nothing about schemas that the caller may not read."""
 
 import base64
 import json
@@ -62,7 +62,7 @@ class Topic:
 
 @pytest.fixture(params=["directly", "forwarded"])
 async def topic(pair: Pair, request: pytest.FixtureRequest) -> Topic:
-    """With the schemas 1, of `hidden`, and 2, of `held`, which refers to it."""
+    """Create it, with the schemas 1, of `hidden`, and 2, of `held`, which refers to 1."""
     schemas = pair.services.schemas
     await schemas.register("hidden", HIDDEN)
     references = [SchemaReference("n.Hidden", "hidden", 1)]
@@ -137,7 +137,7 @@ async def test_a_check_reports_nothing_to_those_who_may_not_read(
             assert status == 403, text
             assert is_silent(text)
     await topic.pair.allow("ann", Action.WRITE)
-    if "subject" in where:  # the name of a record is for readers
+    if "subject" in where:  # only readers see the name of a record
         status, text = await topic.publish_bytes(start_of(1) + GOOD)
         assert status == 200, text
         status, text = await topic.publish_bytes(start_of(1) + BAD)

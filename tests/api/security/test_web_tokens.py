@@ -1,4 +1,4 @@
-"""JSON Web Tokens are let in by keys that the issuer serves, and by nothing else."""
+"""JSON Web Tokens are accepted if a key that the issuer serves signed them, and not otherwise."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ NOW_S = NOW_MS // 1000
 
 
 def token(name: str, key: Any = None, algorithm: str = "", **claims: Any) -> dict[str, str]:
-    """Return headers with a token that a key of a name has signed."""
+    """Return headers with a token that the key of this name signed."""
     told = {
         "iss": "https://issuer",
         "aud": "tms",

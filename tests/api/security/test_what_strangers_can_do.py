@@ -1,7 +1,7 @@
 """One hostile request of 64 KB for each operation and each field that comes from outside.
 
-It gets the right status, after a bounded amount of work, by an answer that shows no credentials;
-what is refused has changed nothing. Where callers have to say who they are, all are refused.
+Each gets the right status, after a bounded amount of work, in an answer that shows no credentials;
+a refused request has changed nothing. Servers that require authentication refuse them all.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
 async def answered(server: "Live | Server | Registry", request: HostileRequest) -> int:
-    """Return the status of the answer to a request; check what it shows, and the work it took."""
+    """Check what the answer to a request shows, and the work it took; return its status."""
     began_s = thread_time()
     wire = await server.connect()
     async with in_time():
@@ -95,7 +95,7 @@ async def test_where_callers_are_asked_strangers_learn_and_change_nothing(way: s
 
 
 class Registry:
-    """A registry that asks nobody who calls."""
+    """A registry without access control."""
 
     def __init__(self, api: Api) -> None:
         self.http = api.http

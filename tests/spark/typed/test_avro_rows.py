@@ -1,4 +1,4 @@
-"""Avro's values as columns and back, whatever the schema, and by later schemas."""
+"""Avro values as columns and back, for any schema and for later schemas."""
 
 import datetime as dt
 import json

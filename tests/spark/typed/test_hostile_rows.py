@@ -45,7 +45,7 @@ def test_whatever_the_bytes_are_each_row_has_columns_or_an_error(
 @settings(max_examples=scaled(100))
 @given(samples(), st.data())
 def test_a_damaged_row_harms_no_other(sample: Any, data: Any) -> None:
-    """Also if what it claims to have reaches into the next payload."""
+    """Also if its announced length reaches into the next payload."""
     source, serde = avro_source(sample.schema), avro(sample.schema)
     good = [serde.encode(value) for value in data.draw(st.lists(sample.values, max_size=3))]
     bad = data.draw(st.binary(max_size=20))
@@ -102,7 +102,7 @@ def test_a_payload_of_another_schema_is_reported(given: bytes, reason: str) -> N
 
 @pytest.mark.parametrize("depth", [10, 1000, 100_000])
 def test_what_is_nested_deeply_is_an_error_or_a_value(depth: int) -> None:
-    """Records within records of Avro and Protobuf, and JSON in a column of text."""
+    """Records within records of Avro and Protobuf, and JSON in a text column."""
     anything: SchemaSource = json_source({"type": "object", "properties": {"a": {}}})
     deep = {
         1: (KINDS[4], b"\x02" * depth),

@@ -1,4 +1,4 @@
-"""The option `message`: which one of a file of Protobuf is read and written. Without Spark."""
+"""The option `message`: which message of a Protobuf file is read and written. Without Spark."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Protobuf's messages as columns and back, by the same file and by later ones."""
+"""Protobuf messages as columns and back, by the same file and by later files."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""An archive with types: each message once, damaged ones at the topic of errors."""
+"""A typed archive: each message once, and damaged ones in the topic for errors."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ def test_an_archive_has_columns_and_the_errors_have_the_rest(
     target = ("--url", options["url"], "--namespace", options["namespace"], "--json")
     typed = ("--schema", "latest", "--errors", "errors", *target)
     code, out, err = run_command("spark", "archive", str(folder), "orders", *typed)
-    # As after a crash between the errors and the note that the batch was done.
+    # The state after a crash between the errors and the note that the batch was done.
     for path in (folder / "_checkpoint/commits").glob("*0*"):
         path.unlink()
     orders.publish({"id": "b", "topic": "y", "count": 2}, schema=V2)

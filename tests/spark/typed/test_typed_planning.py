@@ -1,4 +1,4 @@
-"""The plan of a reader with types, without Spark and without a server."""
+"""The plan of a typed reader, without Spark and without a server."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Streams of rows with types, while the subject is changed and deleted beside them."""
+"""Streams of typed rows while the subject is changed and deleted at the same time."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ WAIT_S = 60
 
 
 class Copying:
-    """Streams that copy `orders` to `copies`, with types, on one checkpoint."""
+    """Typed streams that copy `orders` to `copies`, on one checkpoint."""
 
     def __init__(self, spark: SparkSession, options: Options, checkpoint: str) -> None:
         self._spark = spark
@@ -63,7 +63,7 @@ def test_a_stream_continues_while_its_subject_is_changed_and_deleted(
     query.processAllAvailable()
     query.stop()
 
-    # By the schema of the reader, as it was when the stream began: it has no count.
+    # The reader keeps the schema that it had when the stream began, which has no count.
     assert values(client, "copies") == [{"id": name, "count": 1} for name in "abcd"]
 
 

@@ -1,4 +1,4 @@
-"""Rows with types through Spark and a server: read in batches and streams, and written."""
+"""Typed rows through Spark and a server: read in batches and streams, and written."""
 
 import json
 from collections.abc import Mapping
@@ -239,7 +239,7 @@ message Order { Line line = 1; repeated string tags = 2; google.protobuf.Timesta
 def test_json_and_protobuf_are_read_and_written_by_their_schemas(
     spark: SparkSession, client: tms.Client, options: Options
 ) -> None:
-    """Protobuf's by a file that imports another one."""
+    """Protobuf values by a file that imports another one."""
     created(client, "lines", "lines2").publish(
         [{"sku": "a", "count": 1}, {"sku": "b"}], schema=tms.SchemaText(JSON_LINE, "JSON")
     )

@@ -1,6 +1,6 @@
-"""A value that a schema cannot say is refused by its field, and never stored as another one.
+"""A value that a schema cannot express is refused with its field, and never stored as another one.
 
-One that cannot be read costs the rows around it little.
+A value that cannot be read slows the rows around it only a little.
 """
 
 import datetime as dt
@@ -153,7 +153,7 @@ def test_rows_that_do_not_fit_are_reported_and_the_others_are_there(numbers: lis
 def test_one_row_that_does_not_fit_has_few_others_converted_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Row by row, it made a read of a thousand rows many times slower."""
+    """Converting row by row made a read of a thousand rows many times slower."""
     converted: list[int] = []
     columns = ValueForm.columns
 

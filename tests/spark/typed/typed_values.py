@@ -1,4 +1,4 @@
-"""Schemas and payloads for tests of rows with types; no Spark and no server."""
+"""Schemas and payloads for tests of typed rows; needs neither Spark nor a server."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def decoded(
     payloads: Sequence[bytes | None],
     wanted: Sequence[str] | None = None,
 ) -> Decoded:
-    """Return what payloads say by a reader's schema."""
+    """Return the rows of payloads, by a reader's schema."""
 
     def find(schema_id: int) -> SchemaSource:
         if schema_id not in writers:
@@ -52,7 +52,7 @@ def decoded(
 
 
 def encoded(schema: SchemaSource, columns: Mapping[str, pa.Array], count: int) -> list[bytes]:
-    """Return the data that rows are, without the start of a payload."""
+    """Return the payloads of rows, without the leading schema id."""
     found = RowEncoder(KnownSchema(1, schema)).payloads(columns, count)
     return [each.removeprefix(start_of(1)) for each in found]
 

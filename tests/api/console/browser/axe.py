@@ -1,4 +1,4 @@
-"""axe-core, which finds in a page what keeps people from using it.
+"""axe-core, which finds the parts of a page that keep people from using it.
 
 Its script is larger than all of the console, so it is not kept here: npm downloads it once.
 """
@@ -29,7 +29,7 @@ _RUN = """async (rules) => {
 
 
 def complaints(page: Page, *rules: str) -> list[str]:
-    """Return what is serious or critical in a page as it is now, by all rules or some."""
+    """Return the serious and critical faults of a page as it is now, by all rules or some."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(_script())
     found = page.evaluate(_RUN, list(rules) or None)

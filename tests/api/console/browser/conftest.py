@@ -19,7 +19,7 @@ PROGRAM = "chromium-headless-shell"
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Debian's Chromium without its windows, which takes half the processor time."""
+    """Debian's headless Chromium, which takes half the processor time."""
     program = shutil.which(PROGRAM)
     if program is None:
         pytest.skip("the console's pages need a browser: apt-get install chromium-headless-shell")

@@ -16,7 +16,7 @@ HEIGHT = 900
 
 
 def looked_at(page: Page) -> list[str]:
-    """Return what is wrong with the page that is open."""
+    """Return what is wrong with the open page."""
     found: list[str] = []
     for name in set(page.locator("summary").all_inner_texts()):
         page.locator("summary").get_by_text(name, exact=True).first.click()

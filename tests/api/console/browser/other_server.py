@@ -1,4 +1,4 @@
-"""A server that is not TMS, on this machine, which a browser or a test meets."""
+"""A server on this machine that is not TMS, and that a browser or a test contacts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""A shop's server: what the pages of the console show, an hour of it, and what is wrong."""
+"""A shop's server with an hour of work and some problems, for all pages of the console."""
 
 import json
 import os
@@ -27,16 +27,16 @@ NS = "shop"
 ORDERS, INVOICES, RETURNS = (TopicId(NS, name) for name in ("orders", "invoices", "returns"))
 ORDERS_PAGE = f"namespaces/{NS}/topics/orders"
 _STEPS = 360
-"""An hour; the gate has the end of it."""
+"""The steps of an hour; the gate runs only its end."""
 _STANDS_STILL = 18
-"""This number of steps before its end, a transaction starts that does not end."""
+"""A transaction that never ends starts this number of steps before the last step."""
 _ORDER = [{"name": "number", "type": "int"}, {"name": "goods", "type": "string"}]
 _WHOM = {"name": "customer", "type": ["null", "string"], "default": None}
 _GOODS = ("tea", "coffee", "bread", "a very fine cheese from the mountains")
 
 
 class Servers:
-    """A cluster of three, led by the one that is looked at."""
+    """A cluster of three servers, led by the one whose console is open."""
 
     async def state(self) -> ClusterState:
         """Return the present state."""
@@ -64,9 +64,9 @@ class Shop:
     message: str
     """The id of a message, in hexadecimal digits."""
     before: str
-    """That of one right before the transaction that holds readers up."""
+    """The id of the message right before the transaction that holds readers up."""
     transaction: int
-    """One that is in progress and holds readers up."""
+    """A transaction that is in progress and holds readers up."""
 
     @property
     def pages(self) -> Sequence[str]:

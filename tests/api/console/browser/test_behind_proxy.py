@@ -20,7 +20,7 @@ OF_CONNECTION = {"connection", "transfer-encoding", "date", "server"}
 
 @contextmanager
 def behind_proxy(url: str) -> Iterator[str]:
-    """Serve a server below a prefix, which is taken off on the way; give its URL."""
+    """Serve a server below a prefix, which the proxy strips; yield its URL."""
 
     class Proxy(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

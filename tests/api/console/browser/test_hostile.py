@@ -1,4 +1,4 @@
-"""Hostile texts do nothing in a browser that shows them, and are shown completely."""
+"""A browser that shows hostile texts shows them completely, and they do nothing."""
 
 import json
 from urllib.parse import quote
@@ -30,7 +30,7 @@ SUBJECT = f"harm {HARM[:200]}"
 
 @pytest.fixture(scope="module")
 def paths(portal: BlockingPortal, open_server: Site) -> list[str]:
-    """The pages of a server to which others have sent harm wherever they could."""
+    """The pages of a server to which others have sent harmful texts wherever they could."""
     return portal.call(_harmed, open_server)
 
 

@@ -1,4 +1,4 @@
-"""The console by the keyboard alone: where one is can be seen, and all can be reached."""
+"""The console by keyboard alone: the focus is visible, and everything can be reached."""
 
 import pytest
 from anyio.from_thread import BlockingPortal
@@ -23,7 +23,7 @@ _FOCUSED = """() => {
 
 @pytest.fixture(scope="module", autouse=True)
 def reader(portal: BlockingPortal, open_server: Site) -> str:
-    """A subscription of a topic that has a message; its name."""
+    """Create a subscription of a topic that has a message; return its name."""
     services, name = open_server.services, "billing"
     portal.call(open_server.create)
     portal.call(services.messaging.publish, TOPIC, [b"a"])

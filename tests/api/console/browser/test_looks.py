@@ -1,4 +1,4 @@
-"""Each page in a real browser, narrow and wide, light and dark: no fault, and it bars nobody.
+"""Each page in a real browser, narrow and wide, light and dark: no faults, and accessible to all.
 
 TMS_PICTURES=write makes the pictures in README and docs/console.md again.
 """

@@ -24,7 +24,7 @@ READER = "reader"
 
 @pytest.fixture(scope="module")
 def doors(portal: BlockingPortal, guarded: Site) -> Doors:
-    """The door of the server, which has a topic that somebody may read and nothing else."""
+    """The access control of the server; one topic may be read by somebody, and nothing else."""
     found = guarded.doors
     assert found is not None
     portal.call(guarded.create)
@@ -123,7 +123,7 @@ def test_a_revoked_token_ends_an_open_page(
 
 @contextmanager
 def another_site(page: str) -> Iterator[str]:
-    """Serve a page on this machine by another name, as a browser sees it; give its URL."""
+    """Serve a page on this machine under another host name, as a browser sees it; yield its URL."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

@@ -1,4 +1,4 @@
-"""A window of a real Chromium on the console, which keeps all that must not happen in it."""
+"""A window of a real Chromium on the console, which records whatever must not happen in it."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -15,12 +15,12 @@ LOOK_AGAIN_MS = 20
 class Window:
     """One page, with cookies of its own; a context manager that fails if it has had a fault.
 
-    A fault is an error on the browser's console (also what the policy of contents refuses), an
-    error of a script, a dialog, or a request to another server.
+    A fault is an error on the browser's console (including violations of the content security
+    policy), an error of a script, a dialog, or a request to another server.
     """
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
-        """Open none yet. `url` is the server's; `options` are those of Playwright's contexts."""
+        """Open no page yet. `url` is the server's; `options` are those of Playwright's contexts."""
         self.url = url
         self.context = browser.new_context(base_url=f"{url}/console/", **options)
         self.context.set_default_timeout(WAIT_MS_MAX)
@@ -44,14 +44,14 @@ class Window:
             self.faults.append(f"request to {request.url}")
 
     def go(self, path: str) -> Page:
-        """Open a page below the console, which is there."""
+        """Open a page below the console, which must exist."""
         answer = self.page.goto(path)
         assert answer is not None
         assert answer.status == 200, (path, answer.status)
         return self.page
 
     def unfold(self, summary: str) -> None:
-        """Open what is folded up in the page."""
+        """Unfold the part of the page with this summary."""
         self.page.locator("summary").get_by_text(summary, exact=True).first.click()
 
     def has_refused(self, status: int) -> None:
@@ -70,7 +70,7 @@ class Window:
         return told.first.inner_text() if told.count() else ""
 
     def until(self, happened: Callable[[], bool]) -> None:
-        """Wait until the browser has reported something: it reports frames and faults late."""
+        """Wait until the browser has reported something; it reports frames and faults late."""
         for _ in range(WAIT_MS_MAX // LOOK_AGAIN_MS):
             if happened():
                 return
@@ -78,7 +78,7 @@ class Window:
         raise AssertionError("time was up", self.page.url, self.faults)
 
     def sign_in(self, token: str) -> None:
-        """Be somebody from now on."""
+        """Sign in; later requests are this principal's."""
         self.go("sign-in").get_by_label("Token").fill(token)
         self.submit("Sign in")
 
