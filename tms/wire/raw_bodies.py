@@ -48,24 +48,27 @@ def bodies_in(
         raise InvalidRequest("invalid_body", format="raw", reason=f"only {JSON_TYPE} can be split")
     messages = _messages_in(request, media_type, body)
     bodies: list[tuple[bytes, bool]] = []
-    for message in messages:
+    for number, message in enumerate(messages, start=1):
+        if number % MESSAGES_A_STEP == 0:
+            yield
+        if message is None:
+            continue
         if len(bodies) == messages_max:
             raise too_many_messages(messages_max + 1, messages_max)
         headers = {**message.headers, **request.headers}
         bodies.append(message._replace(headers=headers).body())
-        if len(bodies) % MESSAGES_A_STEP == 0:
-            yield
     return bodies_of(bodies)
 
 
-def _messages_in(request: RawRequest, media_type: str, body: bytes) -> Iterable[Message]:
+def _messages_in(request: RawRequest, media_type: str, body: bytes) -> Iterable[Message | None]:
+    """Return the messages in a body, None for each empty line."""
     key = request.key
     if request.attributes:
         return [cloud_events.message_of(request.attributes, body, request.content_type, key)]
     if media_type in (EVENT_TYPE, BATCH_TYPE):
         return cloud_events.messages_of(body, is_batch=media_type == BATCH_TYPE, key=key)
     if media_type == NDJSON_TYPE:
-        return (_message(line, JSON_TYPE, key) for line in _lines(body))
+        return (_message(line, JSON_TYPE, key) if line else None for line in _lines(body))
     if request.is_split:
         return [_message(bytes(item), JSON_TYPE, key) for item in decode(list[msgspec.Raw], body)]
     return [_message(body, request.content_type if media_type != _UNKNOWN_TYPE else None, key)]
@@ -80,6 +83,7 @@ def _lines(body: bytes) -> Iterator[bytes]:
     for number, line in enumerate(io.BytesIO(body), start=1):
         text = line.strip(b" \t\r\n")
         if not text:
+            yield b""
             continue
         try:
             _RAW.decode(text)

@@ -7,15 +7,15 @@ the page's owner makes resolve to it. Two rules prevent that:
   machine, what the server listens on or advertises, or one of the setting `allowed_hosts`.
 - A browser says where a request comes from (Origin, Sec-Fetch-Site). One that comes from another
   site is refused, unless it opens a page (a GET with `Sec-Fetch-Mode: navigate`), or its origin is
-  one of the setting `allowed_origins`. To that one the answer allows the page to read it (CORS).
-  Browsers send no cookies then.
+  one of the setting `allowed_origins` and it has no cookies: those are the console's. The answer
+  to such a request lets the page read it (CORS).
 
 Clients other than browsers send neither Origin nor Sec-Fetch-Site.
 """
 
 import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from api.http.door.proxies import TrustedProxies
 from api.http.protocol.answer import lines
@@ -65,22 +65,22 @@ class Callers:
             fields.passed.add(self)
             return
         site, origin = values.get(b"sec-fetch-site"), values.get(b"origin")
-        if self._is_allowed(origin) or (is_page and values.get(b"sec-fetch-mode") == b"navigate"):
+        if self._is_allowed(values) or (is_page and values.get(b"sec-fetch-mode") == b"navigate"):
             return
         if site in _FOREIGN_SITES or (origin is not None and not _is_of(origin, host)):
             raise InvalidRequest("cross_site", origin=_shown(origin or b""))
 
-    def _is_allowed(self, origin: bytes | None) -> bool:
-        return origin is not None and origin.lower() in self._origins
+    def _is_allowed(self, values: Mapping[bytes, bytes]) -> bool:
+        is_named = values.get(b"origin", b"").lower() in self._origins
+        return is_named and b"cookie" not in values
 
     def lines_for(self, fields: Fields) -> bytes:
         """Return the header lines by which a page of an allowed origin may read the answer."""
-        origin = fields.values.get(b"origin")
-        if not self._is_allowed(origin):
+        if not self._is_allowed(fields.values):
             return b""
         return lines(
             [
-                (b"access-control-allow-origin", origin or b""),
+                (b"access-control-allow-origin", fields.values[b"origin"]),
                 (b"access-control-expose-headers", _READABLE),
                 (b"vary", b"origin"),
             ]

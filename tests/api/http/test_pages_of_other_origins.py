@@ -55,6 +55,7 @@ async def test_a_browser_may_ask_before_it_sends(rest: Live) -> None:
         {**PAGE, "origin": "https://app.example.evil"},
         {**PAGE, "origin": "http://app.example"},
         {**PAGE, "origin": "null"},
+        {**PAGE, "cookie": "session=1"},
         {"sec-fetch-site": "cross-site"},
     ],
 )

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api.rest import TOPIC, Rest, refusal
+from tms.wire.bodies import MESSAGES_A_STEP
+from tms.wire.raw_bodies import RawRequest, bodies_in
 
 pytestmark = pytest.mark.anyio
 
@@ -176,3 +178,9 @@ async def test_too_many_messages_are_refused(own: Rest) -> None:
     )
     assert refusal(answer) == (413, "too_many_messages")
     assert await messages(own) == []
+
+
+def test_empty_lines_take_their_turns_too() -> None:
+    request = RawRequest("application/x-ndjson", None, {}, {}, is_split=False)
+    steps = bodies_in(request, b"\n" * (10 * MESSAGES_A_STEP) + b"1", 1)
+    assert len(list(steps)) == 10
