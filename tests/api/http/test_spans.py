@@ -1,7 +1,6 @@
 """Spans of requests, received by a collector that speaks OTLP over HTTP."""
 
 import gzip
-import importlib.util
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -13,9 +12,6 @@ import pytest
 from tests.api.rest import TOPIC
 from tests.servers.server_process import ServerProcess
 
-needs_extra = pytest.mark.skipif(
-    importlib.util.find_spec("opentelemetry") is None, reason="needs the extra otel"
-)
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
@@ -59,7 +55,6 @@ def collector() -> Iterator[Collector]:
         thread.join()
 
 
-@needs_extra
 def test_a_request_is_a_span_of_the_callers_trace(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +78,6 @@ def test_a_request_is_a_span_of_the_callers_trace(
     assert (told["tms.namespace"].string_value, told["tms.topic"].string_value) == ("ns", "t")
 
 
-@needs_extra
 def test_a_collector_that_is_away_hinders_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
