@@ -10,6 +10,7 @@ import os
 import random
 import signal
 from collections.abc import Generator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -67,21 +68,23 @@ def pytest_configure(config: pytest.Config) -> None:
         "tms",
         database=None,
         deadline=None,
+        derandomize=False,  # Hypothesis would ignore the seed on machines that set CI
         max_examples=scale.scaled(100),
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow],
     )
     hypothesis_settings.load_profile("tms")
-    # For arguments that `builds` does not get: few of our integers may have any size, and a draw
-    # beyond their bounds is rare.
-    strategies.register_type_strategy(int, strategies.none().map(_refuse))
+    # For arguments that `builds` does not get: few of our numbers may have any size, and a draw
+    # beyond their bounds is rare. It draws the defaults of a named tuple, too.
+    for kind in (int, float):
+        strategies.register_type_strategy(kind, strategies.none().map(partial(_refuse, kind)))
     runs_tests = hasattr(config, "workerinput") or not option.numprocesses
     if runs_tests and not option.collectonly:
         orphans.keep()
 
 
-def _refuse(_: None) -> int:
-    message = "an argument of type int needs a strategy with its bounds"
+def _refuse(kind: type, _: None) -> None:
+    message = f"an argument of type {kind.__name__} needs a strategy with its bounds"
     raise TypeError(message)
 
 

@@ -83,7 +83,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def opened(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
     """Opens a copy of the store, each time as it was left; yields a client and the store."""
-    monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS)
+    set_clock(monkeypatch, TOLD_MS, "first")
     url = f"leveldb:{tmp_path}/data"
     opened_stores: list[Any] = []
     save: Callable[[], None] = lambda: None  # noqa: E731  as `opening` gives one
@@ -109,6 +109,15 @@ def opened(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened
         save()
 
     return open_it
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, now_ms: int, boot: str) -> None:
+    """Set the machine's clock after a boot that the store does not know.
+
+    Otherwise the test would depend on how long this machine has been running since it wrote it.
+    """
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: now_ms)
+    monkeypatch.setattr(SystemClock, "boot_id", boot)
 
 
 def expected(name: str) -> dict[str, Any]:
@@ -161,8 +170,7 @@ def test_what_is_scheduled_waits_and_is_published_in_its_order(
     with opened() as (client, _):
         assert waiting(client) == told
         client.topic("later").cancel_scheduled(told.pop()[0])
-    monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS + 2 * SPAN_MS)
-    monkeypatch.setattr(SystemClock, "boot_id", lambda _: "later")
+    set_clock(monkeypatch, TOLD_MS + 2 * SPAN_MS, "second")
     with opened() as (client, _):
         published = islice(client.topic("later").follow(start=0), 1 + len(told))
         assert [each.payload.decode() for each in published] == [
@@ -195,7 +203,7 @@ def test_groups_stand_as_they_stood_and_continue(name: str, opened: Opened) -> N
 
 @pytest.mark.parametrize("name", [each for each in WITH_GROUPS if each[0] == "l"])
 def test_groups_are_served(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS)
+    set_clock(monkeypatch, TOLD_MS, "first")
     shutil.copytree(HERE / name, tmp_path / "data")
     told = json.loads((HERE / f"{name}.groups.json").read_text(encoding="utf-8"))
     topic_id, group, settings = WORKERS
@@ -304,7 +312,7 @@ def test_what_older_versions_left_is_searched_once_from_the_start(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They did not record from when on a transaction can have messages."""
-    monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS)
+    set_clock(monkeypatch, TOLD_MS, "first")
     shutil.copytree(HERE / name, tmp_path / "data")
     searched: list[int] = []
     from_ms = InvalidList.searched_from_ms

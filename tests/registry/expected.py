@@ -117,9 +117,10 @@ class Expected:
             refuse(42201)
         live = self.live(subject)
         meant = {number: each for number, each in live.items() if wanted in (None, each.id)}
-        for number, kept in self.same(meant, shape):
-            return kept.id, number
         mode = self.mode(subject)
+        if version is None or mode == "IMPORT":  # else a version that is named means a new one
+            for number, kept in self.same(meant, shape):
+                return kept.id, number
         if mode.startswith("READONLY") or (wanted is None) == (mode == "IMPORT"):
             refuse(42205)
         if mode != "IMPORT":

@@ -70,6 +70,8 @@ class Programs:
         """Run one program to its end."""
         with asking:
             order, streams, _, _ = socket.recv_fds(asking, ORDER_BYTES_MAX, 3)
+            if not order:  # its command was killed before it asked
+                return
             try:
                 program = self._template.ask(json.loads(order), *streams)
             finally:
@@ -77,7 +79,8 @@ class Programs:
                     os.close(stream)
             ended = os.pidfd_open(program)
             try:
-                asking.send(str(program).encode())
+                with suppress(OSError):  # its command was killed since
+                    asking.send(str(program).encode())
                 select.select([ended, asking.fileno()], [], [])
                 signal.pidfd_send_signal(ended, signal.SIGKILL)  # it ended, or its command is gone
                 code = self._template.ask({"wait": program})

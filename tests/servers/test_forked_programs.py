@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,17 @@ def test_a_program_that_is_killed_ends_its_command_likewise() -> None:
         assert command.stdout is not None
         os.kill(int(command.stdout.readline()), signal.SIGKILL)
         assert command.wait(WAIT_S_MAX) == -signal.SIGKILL
+
+
+def test_a_command_that_is_killed_as_it_asks_leaves_no_program() -> None:
+    *_, text = programs_of_tests().command(WAITS)
+    asks, killed = text.split("    program =")[0], "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    for _ in range(20):  # mostly before its program has started
+        started = subprocess.run(
+            [sys.executable, "-SEIc", asks + killed],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            timeout=WAIT_S_MAX,
+            check=False,
+        )
+        assert started.returncode == -signal.SIGKILL

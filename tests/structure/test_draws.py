@@ -3,13 +3,14 @@
 import random
 
 import pytest
-from hypothesis import core
+from hypothesis import core, settings
 
 from tests import scale
 
 
 def test_hypothesis_draws_from_the_seed_of_the_run() -> None:
     assert core.global_force_seed == scale.seed()
+    assert not settings().derandomize, "it ignores the seed"
 
 
 def test_random_numbers_are_those_of_the_test(request: pytest.FixtureRequest) -> None:

@@ -20,7 +20,7 @@ SCHEDULES = st.builds(
     CommitSchedule,
     st.builds(TopicId, st.just("default"), st.from_regex(r"[A-Za-z0-9_]{1,9}", fullmatch=True)),
     st.lists(CONTENTS.map(Message.body), max_size=3).map(bodies_of),
-    st.builds(DeliveryTime, st.none() | st.integers(0, INT64_MAX))
+    st.builds(DeliveryTime, st.integers(0, INT64_MAX), st.none())
     | st.builds(DeliveryTime, st.none(), st.floats(0, 1e9)),
 )
 
