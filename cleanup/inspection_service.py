@@ -10,7 +10,7 @@ written between two reads.
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -21,14 +21,13 @@ from tables.store import Row, Store
 from tms.core.errors import DebugBusy, TopicNotFound, TransactionsElsewhere
 from tms.core.limits import Limits
 from tms.core.runtime.clock import Clock
-from tms.core.values.dead_letters import DeadLetter
-from tms.core.values.groups import REDRIVEN_MAX, Group, Groups
+from tms.core.values.groups import Group
 from tms.core.values.inspection import Bounds, Facts, Problems, Rows, Size
 from tms.core.values.message import ID_BYTES
 from tms.core.values.topic import TopicId
+from tms.messaging.groups.service import GroupService
 from tms.transactions.snapshot_codec import decode_snapshot, time_of_snapshot
 
-_LETTER_PAGES = 10
 _BYTES_MAX = 4 * 1024 * 1024
 _LOOK_AGAIN_S = 0.5
 _END = b"\xff"
@@ -58,7 +57,7 @@ class Partwise:
         *,
         snapshot: Snapshot | None = None,
         cache: CacheChecker | None = None,
-        groups: Groups | None = None,
+        groups: GroupService | None = None,
     ) -> None:
         """Inspect `store`; the other parts are a server's, None if no server has the store."""
         self._store = store
@@ -206,7 +205,7 @@ class Partwise:
         return facts
 
 
-async def _explain_groups(groups: Groups, topic_id: TopicId, message_id: bytes) -> list[str]:
+async def _explain_groups(groups: GroupService, topic_id: TopicId, message_id: bytes) -> list[str]:
     """Return sentences on the state of a message in each group of its topic."""
     try:
         existing = await groups.groups(topic_id)
@@ -215,18 +214,25 @@ async def _explain_groups(groups: Groups, topic_id: TopicId, message_id: bytes) 
     return [await _explain_group(groups, group, message_id) for group in existing]
 
 
-async def _explain_group(groups: Groups, group: Group, message_id: bytes) -> str:
+async def _explain_group(groups: GroupService, group: Group, message_id: bytes) -> str:
     before = (int.from_bytes(message_id) - 1).to_bytes(ID_BYTES) if any(message_id) else None
     after = await groups.open_messages(group.topic_id, group.name, after=before, limit=1)
     message = next((each for each in after if each.id == message_id), None)
+    letter, is_handled = None, False
+    with suppress(TopicNotFound):  # the topic of dead letters is deleted
+        letter, is_handled = await groups.letter_of(group.topic_id, group.name, message_id) or (
+            None,
+            False,
+        )
+    where = "" if letter is None else f"{letter.id.hex()} of topic {group.settings.dead_letter}"
     if message is None:
-        letter = await _letter_of(groups, group, message_id)
+        if letter is not None and is_handled:
+            return f"In group {group.name} its dead letter was redriven or dropped: {where}."
         if letter is not None:
             origin = letter.origin
             because = f": {origin.reason}" if origin.reason else ""
             return (
-                f"In group {group.name} it is dead: {letter.id.hex()} of topic "
-                f"{group.settings.dead_letter}, by {origin.disposition.value} after "
+                f"In group {group.name} it is dead: {where}, by {origin.disposition.value} after "
                 f"{_attempts(origin.attempts)}{because}. It can be redriven."
             )
         through = group.state.through
@@ -238,30 +244,13 @@ async def _explain_group(groups: Groups, group: Group, message_id: bytes) -> str
     attempts = _attempts(message.attempts)
     holder = "" if message.last_member is None else f"; {message.last_member} held it last"
     reason = "" if message.reason is None else f"; the last one failed because: {message.reason}"
-    return f"In group {group.name} it is open ({message.state}); {attempts} failed{holder}{reason}."
+    again = f"; it was redriven after it was dead: {where}" if is_handled else ""
+    state = f"it is open ({message.state}); {attempts} failed{holder}{reason}{again}"
+    return f"In group {group.name} {state}."
 
 
 def _attempts(count: int) -> str:
     return "1 attempt" if count == 1 else f"{count} attempts"
-
-
-async def _letter_of(groups: Groups, group: Group, message_id: bytes) -> DeadLetter | None:
-    """Return the dead letter of a message that is not redriven or dropped, among the oldest."""
-    after: bytes | None = None
-    for _ in range(_LETTER_PAGES if group.settings.dead_letter else 0):
-        try:
-            letters = await groups.dead_letters(
-                group.topic_id, group.name, after=after, limit=REDRIVEN_MAX
-            )
-        except TopicNotFound:  # the topic of dead letters is deleted
-            return None
-        for letter in letters.letters:
-            if letter.origin.id == message_id:
-                return letter
-        after = letters.next
-        if after is None:
-            break
-    return None
 
 
 def _from(after: str | None, start: bytes) -> bytes:

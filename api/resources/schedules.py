@@ -17,7 +17,7 @@ from api.resources.carried import take_publish
 from api.resources.messages import MESSAGE_ERRORS, SCHEDULE_ERRORS, SCHEMA_ERRORS, requested
 from api.resources.paths import TOPIC
 from tms.core.errors import InvalidRequest
-from tms.core.values.schedules import LISTED_DEFAULT, DeliveryTime
+from tms.core.values.schedules import LISTED_DEFAULT, DeliveryTime, place_of
 from tms.security.resources import Action
 from tms.wire import json_schedules as bodies
 
@@ -56,8 +56,10 @@ async def list_scheduled(exchange: Exchange) -> None:
 
 async def cancel(exchange: Exchange) -> None:
     """Cancel a message."""
+    scheduled_id = place_of(exchange.names["scheduled_id"]).id
+    exchange.about = f"scheduled message {scheduled_id}"
     await exchange.context.services.schedules.cancel_scheduled(
-        exchange.topic_id, exchange.names["scheduled_id"], caller=exchange.caller
+        exchange.topic_id, scheduled_id, caller=exchange.caller
     )
     await exchange.answer(OK)
 
@@ -107,6 +109,7 @@ OPERATIONS = (
     ),
     _row(
         name="cancelScheduled",
+        is_always_audited=True,
         action=Action.PUBLISH,
         method="DELETE",
         path=f"{SCHEDULED}/{{scheduled_id}}",

@@ -254,9 +254,9 @@ def test_rows_bills_and_acks_agree_after_kill_9(
         stack.callback(shop.end)
         shop.create()
         for number in range(ROUNDS):
+            enough = len(shop.billed()) + chance.choice((1, 10, 40))
             shop.publish()
             shop.start_workers()
-            enough = len(shop.billed()) + chance.choice((1, 10, 40))
             wait_until(partial(shop.has_billed, enough), "orders are billed")
             shop.check_workers()
             shop.look_after_groups(chance)

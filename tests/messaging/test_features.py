@@ -1,11 +1,14 @@
 """A feature is recorded when it is first used, if all servers of the cluster know it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from api.http.protocol.taskless import TasklessCall
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
+from tests.waiting import WAIT_S_MAX, until
 from tms.core.errors import MetadataUnavailable, StoreFormatOld
 from tms.core.services.cluster import Instance
 from tms.core.values.store_features import FEATURES, GROUPS
@@ -76,3 +79,16 @@ async def test_a_leader_waits_for_servers_that_do_not_know_it(threads: StoreThre
     await features.use(GROUPS)
 
     assert store.features() == {GROUPS}
+
+
+async def test_a_taskless_request_may_be_the_first_to_use_it(threads: StoreThreads) -> None:
+    store, tasks = MemoryStore(), set[asyncio.Task[None]]()
+
+    async def instances() -> Sequence[Instance]:
+        async with asyncio.timeout(WAIT_S_MAX):  # as each request to a metadata store has
+            await asyncio.sleep(0)
+            return ()
+
+    features = StoreFeatures(StoreTables(store), threads, instances)
+    TasklessCall(features.use(GROUPS), asyncio.get_running_loop(), tasks, set()).start()
+    await until(lambda: store.features() == {GROUPS})

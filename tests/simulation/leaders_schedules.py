@@ -85,7 +85,9 @@ class ScheduleLeaders(LeadersWorld):
     @precondition(lambda self: self.ids and not self.is_cut)
     @rule(data=st.data(), fate=FATES)
     def cancel(self, data: st.DataObject, fate: Fate) -> None:
-        payload = data.draw(st.sampled_from(sorted(self.ids)))
+        self.cancel_one(data.draw(st.sampled_from(sorted(self.ids))), fate)
+
+    def cancel_one(self, payload: bytes, fate: Fate) -> None:
         schedules = self.services.schedules
         self.maybe.add(payload)
         try:
@@ -103,6 +105,20 @@ class ScheduleLeaders(LeadersWorld):
     def publish_due(self, fate: Fate) -> None:
         self.tried(self.services.schedules._timer._turn(LATER), fate)
         self.look_at_later()
+
+    @precondition(lambda self: not self.is_cut)
+    @rule(skip=st.integers(0, 2))
+    def cancel_what_an_earlier_leader_put(self, skip: int) -> None:
+        """Cancel a message whose row then arrives again, before it is due."""
+        self.schedule(1, 1, (Mode.REPEATED, skip))
+        latest = next(reversed(self.ids), None)
+        self.take_over(0, set(), writes=False)
+        if latest is not None:
+            self.cancel_one(latest, ANSWERED)
+        for call in self.late[-_LATEST:]:
+            self.arrive(call)
+        self.pass_time(1_500)
+        self.publish_due(ANSWERED)
 
     def go_on_beside(self, before: Leader) -> None:
         """Check that a message scheduled by a former leader is not lost, if it is acknowledged."""

@@ -7,6 +7,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
 
 import tms
+from tests.waiting import wait_until
 from tms.core.values.message import tombstone
 from tms.spark.jobs.archive import archive
 from tms.spark.jobs.replay import replay
@@ -58,6 +59,41 @@ def test_keys_and_headers_are_read_and_written_back(
         "append"
     ).options(**options, topic="kafka").save()
     assert contents(client, "kafka") == MESSAGES[1:]
+
+
+def test_dead_letters_are_read_by_their_topic_alone_and_stay_with_their_group(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    orders = client.topic("orders")
+    orders.create()
+    group = orders.group("billing")
+    group.create(attempts_max=1)
+    orders.publish([b"good", tms.Message(b"bad", b"k", {"a": b"1"})])
+    for message in group.take_once(2):
+        if message.payload == b"bad":
+            message.reject("no such customer")
+        else:
+            message.ack()
+    wait_until(lambda: group.dead_letters().letters, "a dead letter")
+    before = group.dead_letters()
+
+    def read(topic: str) -> list[Row]:
+        rows = spark.read.format("tms").options(**options, subscribe=topic).load()
+        return rows.orderBy("message_id").select("payload", "key", "headers").collect()
+
+    assert [bytes(row.payload) for row in read("orders")] == [b"good", b"bad"]
+    [row] = read("orders--dead")
+    assert (bytes(row.payload), bytes(row.key)) == (b"bad", b"k")
+    headers = {name: bytes(value) for name, value in row.headers.items()}
+    assert headers["a"] == b"1"
+    assert headers["tms-dead-id"] == before.letters[0].origin.id.hex().encode()
+    assert headers["tms-dead-reason"] == b"no such customer"
+    assert headers["tms-dead-disposition"] == b"rejected"
+    assert group.dead_letters() == before
+    assert group.redrive().redriven == 1
+    [again] = group.take_once()
+    again.ack()
+    assert [bytes(row.payload) for row in read("orders--dead")] == [b"bad"]
 
 
 def test_an_archive_has_keys_and_gives_them_back(

@@ -4,6 +4,7 @@ In a cluster a leader records one only if all registered servers know it. A serv
 later and does not know it is refused by the store.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,10 @@ class StoreFeatures:
         self._recorded = recorded | {feature}
 
     async def _check_all_know(self, feature: str) -> None:
-        instances = () if self._instances is None else await self._instances()
+        if self._instances is None:
+            return
+        await asyncio.sleep(0)  # the rest of a taskless request runs in a task
+        instances = await self._instances()
         without = [instance for instance in instances if feature not in instance.features]
         if without:
             raise StoreFormatOld(

@@ -96,3 +96,23 @@ async def test_the_audit_has_uses_and_refusals(pair: Pair, way: str) -> None:
     await pair.allow("ann", Action.PUBLISH, name="t")
     await commit(server, headers)
     assert told() == [*denied, ("commitTransaction", "publish", "allow")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_the_audit_has_each_cancellation(pair: Pair, way: str) -> None:
+    await pair.services.messaging.create_topic(T)
+    http, headers = pair.servers[way].http, await pair.token("ann")
+    await pair.allow("ann", Action.PUBLISH, name="t")
+    waiting = await pair.services.schedules.schedule(T, [b"1", b"2"], DeliveryTime(after_s=60))
+    for message_id in (*waiting.ids, waiting.ids[0]):
+        await http.delete(f"{SCHEDULED}/{message_id}", headers=headers)
+    lines = [json.loads(line) for each in pair.servers.values() for line in each.audited.lines]
+    told = [
+        (each["action"], each["effect"], each["status"], each["about"])
+        for each in lines
+        if each["operation"] == "cancelScheduled"
+    ]
+    assert told == [
+        ("publish", "allow", status, f"scheduled message {message_id}")
+        for message_id, status in zip((*waiting.ids, waiting.ids[0]), (200, 200, 404), strict=True)
+    ]

@@ -25,6 +25,8 @@ TIMEOUT_S = 10
 _PATIENCE_S = 2.0
 """How long a client waits for an answer before it asks another server."""
 Json = Any
+Work = Callable[[httpx.Client, str, str], None]
+"""Sends a request to a server, under a name that is new."""
 
 
 class Clients:
@@ -54,38 +56,59 @@ class Clients:
         self.longest_s = 0.0
         self.errors = Counter[str]()
         """The requests that failed since `watch`, by status or kind of error."""
+        self.broken: list[AssertionError] = []
+        """Answers that no fault explains; each ended a thread."""
         self._last_s = time.monotonic()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.working = threading.Event()
         """While it is not set, no new request is sent."""
         self.working.set()
-        works = [*[self._publish] * publishers, self._transact]
+        self._busy: list[threading.Lock] = []
+        """For each thread, held during a request."""
         self._threads = [
             threading.Thread(target=self._work, args=(work, number), daemon=True)
-            for number, work in enumerate(works)
+            for number, work in enumerate(self.works(publishers))
         ]
+        self._busy += [threading.Lock() for _ in self._threads]
         for thread in self._threads:
             thread.start()
 
-    def _work(self, work: Callable[[httpx.Client, str, str], None], number: int) -> None:
+    def works(self, publishers: int) -> Sequence[Work]:
+        """Return what the threads do, again and again; the last one runs transactions."""
+        return [*[self._publish] * publishers, self._transact]
+
+    def _work(self, work: Work, number: int) -> None:
         at = count = 0
         with httpx.Client(timeout=_PATIENCE_S, trust_env=False) as http:
             while not self._stop.is_set():
                 self.working.wait()
                 count += 1
                 try:
-                    work(http, self._urls[at % len(self._urls)], f"{number}.{count}")
+                    with self._busy[number]:
+                        if self.working.is_set():
+                            work(http, self._urls[at % len(self._urls)], f"{number}.{count}")
                     self._stop.wait(self._pause_s)
+                except AssertionError as error:
+                    self.broken.append(error)
+                    raise
                 except httpx.HTTPError as error:
                     at += 1
                     with self._lock:
                         self.errors[_kind(error)] += 1
                     self._stop.wait(0.02)
 
-    def _note(self, notes: list[Any], what: Any) -> None:
+    def pause(self) -> None:
+        """Send no new request, and wait for the ones that were sent; `working` ends it."""
+        self.working.clear()
+        for lock in self._busy:
+            with lock:
+                pass
+
+    def note(self, notes: list[Any], *what: Any) -> None:
+        """Add what one request did, and count the request."""
         with self._lock:
-            notes.append(what)
+            notes += what
             self.count += 1
             now_s = time.monotonic()
             self.longest_s = max(self.longest_s, now_s - self._last_s)
@@ -93,22 +116,22 @@ class Clients:
 
     def _publish(self, http: httpx.Client, url: str, name: str) -> None:
         topic = TOPICS[len(name) % len(TOPICS)]
-        _post(http, f"{url}{self._base}/{topic}/publish", {"messages": [name]})
-        self._note(self.acknowledged[topic], name)
+        post(http, f"{url}{self._base}/{topic}/publish", {"messages": [name]})
+        self.note(self.acknowledged[topic], name)
 
     def _transact(self, http: httpx.Client, url: str, name: str) -> None:
         position = http.get(f"{url}{self._base}/{TOPICS[0]}/subscriptions/s")
         position.raise_for_status()
         version = position.json()["version"]
-        started = _post(
+        started = post(
             http,
             f"{url}/v1/transactions?codec=false&namespace={self._namespace}",
             {"timeout_s": TIMEOUT_S},
         )
         self.started += 1
         body = {"messages": [name], "transactionWritePointer": started["write_pointer"]}
-        _post(http, f"{url}{self._base}/{TOPICS[0]}/publish", body)
-        _post(http, f"{url}{self._base}/{TOPICS[1]}/store", body)
+        post(http, f"{url}{self._base}/{TOPICS[0]}/publish", body)
+        post(http, f"{url}{self._base}/{TOPICS[1]}/store", body)
         advance = {
             "topic": TOPICS[0],
             "namespace": self._namespace,
@@ -122,8 +145,8 @@ class Clients:
             "write_pointer": started["write_pointer"],
         }
         commit = f"{url}/v1/transactions/{started['transaction_id']}/commit"
-        _post(http, commit, {"advances": [advance], "publish": [stored]})
-        self._note(self.moved, version + 1)
+        post(http, commit, {"advances": [advance], "publish": [stored]})
+        self.note(self.moved, version + 1)
         self.committed.append(name)
 
     def publish_to(self, url: str, name: str) -> bool:
@@ -143,7 +166,10 @@ class Clients:
 
     def until_more(self, number: int) -> None:
         enough = self.count + number
-        wait_until(lambda: self.count >= enough, f"{number} more requests are acknowledged")
+        wait_until(
+            lambda: self.count >= enough or self.broken, f"{number} more requests are acknowledged"
+        )
+        assert not self.broken
 
     def check(self, shown: Mapping[tuple[str, bool], Sequence[tuple[str, str]]], at: Json) -> None:
         """Compare the acknowledged messages with those that readers get in the end.
@@ -197,7 +223,8 @@ def _kind(error: httpx.HTTPError) -> str:
     return type(error).__name__
 
 
-def _post(http: httpx.Client, url: str, body: Json) -> Json:
+def post(http: httpx.Client, url: str, body: Json) -> Json:
+    """Return an answer. Raises `httpx.HTTPError` if a fault may explain that there is none."""
     answer = http.post(url, json=body)
     if answer.status_code not in (200, 503, 504, 409):
         raise AssertionError(answer.text)

@@ -8,7 +8,8 @@ namespaces whose leader was hit, and in the others. It also counts the failed re
 or by the kind of error if there was no answer.
 
 Each namespace must keep all the promises that `takeovers` checks for a cluster with one leader, and
-every server must give the same answers.
+every server must give the same answers. In the first one, a group with dead letters and scheduled
+messages must keep theirs, too (`queue_clients`).
 """
 
 import signal
@@ -31,6 +32,7 @@ from tables.store import MESSAGE, TRANSACTION
 from tests.faults.hbase.cluster_clients import TIMEOUT_S, TOPICS, Clients, answer_of, base_of
 from tests.faults.hbase.conftest import running
 from tests.faults.hbase.long_rounds import lasts, main
+from tests.faults.hbase.queue_clients import QUEUE_TOPICS, QueueClients
 from tests.faults.hbase.shard_cluster import NAMESPACES, SERVERS, SHARDS, Server, ShardCluster
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
@@ -62,6 +64,8 @@ class ShardRounds:
         ]
         for clients in self.clients:
             cluster.stack.callback(clients.stop)
+        self.queues = QueueClients(urls, NAMESPACES[0], cluster.ask)
+        cluster.stack.callback(self.queues.stop)
         self.held: list[Proxy] = []
         self.fenced = 0
         """How many writes the fence stopped of machines that woke up."""
@@ -99,12 +103,12 @@ class ShardRounds:
         cluster.until_even(cluster.servers)
         led = cluster.led()
         assert led is not None
-        for clients in self.clients:
+        for clients in (*self.clients, self.queues):
             clients.until_more(BEFORE)
             clients.watch()
         before = sum(clients.count for clients in self.clients)
         hit = self.faults[fault]()
-        for clients in self.clients:
+        for clients in (*self.clients, self.queues):
             clients.until_more(AFTER)
         pauses = [clients.longest_s for clients in self.clients]
         is_hit = [led[shard] in hit or shard in hit for shard in range(SHARDS)]
@@ -116,9 +120,11 @@ class ShardRounds:
         for clients in self.clients:
             clients.working.clear()
         self.check()
+        queues = self.queues.check_queues()
         for clients in self.clients:
             clients.working.set()
         return {
+            **queues,
             "hit_s": max(of_hit, default=0.0),
             "others_s": max(others, default=0.0),
             "acknowledged": done,
@@ -372,19 +378,21 @@ class ShardRounds:
 
     def finish(self) -> None:
         """Stop the clients, release held requests, and check everything that was acknowledged."""
-        for clients in self.clients:
+        for clients in (*self.clients, self.queues):
             clients.stop()
         self.check(again=ALL)
         for proxy in self.held:
             proxy.release()
         lasts(TIMEOUT_S + 2)  # a committed reader stops at transactions of dead clients
         self.check(again=ALL)
+        self.queues.check_queues()
         for shard, (namespace, clients) in enumerate(zip(NAMESPACES, self.clients, strict=True)):
             path = f"{base_of(namespace)}/{TOPICS[0]}/subscriptions/s"
             shown = {key[1:]: seen for key, seen in self.shown.items() if key[0] == namespace}
             clients.check(shown, self.cluster.ask("GET", path))
             told = self.cluster.ask("GET", f"/v1/namespaces/{namespace}/topics?shard={shard}")
-            assert sorted(told) == sorted(TOPICS)
+            topics = [*TOPICS, *(QUEUE_TOPICS if shard == 0 else ())]
+            assert sorted(told) == sorted(topics)
         for server in self.cluster.servers:
             for namespace in NAMESPACES:
                 for topic in TOPICS:

@@ -258,7 +258,14 @@ async def test_an_explanation_says_that_a_message_is_dying_dead_or_given_again(
     assert f"it is dead: {letter.id.hex()} of topic {DEAD.name}" in await said()
     assert "by attempts after 1 attempt: no such order" in await said()
     await world.services.groups.redrive(TOPIC, "g", [letter.id])
+    redriven = f"it was redriven after it was dead: {letter.id.hex()} of topic {DEAD.name}"
     assert "it is open (available)" in await said()
+    assert redriven in await said()
+    taken = await world.take("a")
+    assert redriven in await said()
+    await world.settle("a", acks=[Acks(number(taken))])
+    assert f"its dead letter was redriven or dropped: {letter.id.hex()}" in await said()
+    assert "it is open" not in await said()
 
 
 async def test_a_copy_of_the_store_has_them_and_redrives_each_once(

@@ -17,7 +17,14 @@ from tms.core.values.batch import Batch
 from tms.core.values.dead_letters import DeadLetter, dead_letter_of, default_topic
 from tms.core.values.group_settings import GroupSettings
 from tms.core.values.groups import DeadLetters, Redriven
-from tms.core.values.message import FIRST_ID, Message, id_after, id_before, published_ms
+from tms.core.values.message import (
+    FIRST_ID,
+    Message,
+    first_id_at,
+    id_after,
+    id_before,
+    published_ms,
+)
 from tms.core.values.reading import Isolation, Reading
 from tms.core.values.subscriptions import SharedSubscription
 from tms.core.values.topic import TopicId
@@ -30,6 +37,7 @@ from tms.messaging.topics import Topics
 from tms.messaging.write_requests import Writing
 
 _SCANNED_MAX: Final = 10_000
+_EXPLAINED_MAX: Final = 100_000
 _HANDLED_MAX: Final = 10_000
 _BYTES_MAX: Final = 4 * 1024 * 1024
 _CHAIN_MAX: Final = 100
@@ -152,6 +160,29 @@ class DeadLetterService:
         scan = await self._scan(group, after, limit)
         return DeadLetters(scan.letters, None if scan.is_over else scan.last)
 
+    async def letter_of(
+        self, group: LoadedGroup, message_id: bytes
+    ) -> tuple[DeadLetter, bool] | None:
+        """Return the last dead letter of a message, and whether it is handled; None without one.
+
+        It is looked for among the first messages after the one that died.
+        """
+        found = None
+        if not group.commands.settings.dead_letter:
+            return None
+        position: bytes | None = first_id_at(max(0, published_ms(message_id) - MS_PER_S))
+        scanned = 0
+        async with self._states.held((self._topic_of(group),)) as [state]:
+            while position is not None and scanned < _EXPLAINED_MAX:
+                page = await self._read(state, Reading(position, _PAGE, Isolation.COMMITTED))
+                for message in (message for block in page.blocks for message in block):
+                    letter = _letter(group, message)
+                    if letter is not None and letter.origin.id == message_id:
+                        found = letter, group.commands.state.is_handled(letter.id)
+                scanned += page.count
+                position = page.next_position
+        return found
+
     async def redrive(
         self, group: LoadedGroup, ids: Sequence[bytes] | None, limit: int, *, publish: bool
     ) -> Redriven:
@@ -186,7 +217,7 @@ class DeadLetterService:
             rest = rest[len(bodies.ids) + len(bodies.gone) :]
             messages = (message for block in bodies.blocks for message in block)
             yield [
-                letter for message in messages if (letter := _letter(group, message)) is not None
+                letter for message in messages if (letter := _unhandled(group, message)) is not None
             ]
 
     async def _messages_of(
@@ -264,7 +295,7 @@ class DeadLetterService:
                         return _Scan(letters, last, is_over=False)
                     scanned += 1
                     last = message.id
-                    letter = None if message.id in handled else _letter(group, message)
+                    letter = None if message.id in handled else _unhandled(group, message)
                     if letter is not None:
                         letters.append(letter)
                         size += len(message.payload)
@@ -278,10 +309,13 @@ class DeadLetterService:
         return TopicId(group.state.topic.id.namespace, name)
 
 
-def _letter(group: LoadedGroup, message: Message) -> DeadLetter | None:
+def _unhandled(group: LoadedGroup, message: Message) -> DeadLetter | None:
     """Return a message as an unhandled dead letter of the group; None if it is not one."""
-    if group.commands.state.is_handled(message.id):
-        return None
+    return None if group.commands.state.is_handled(message.id) else _letter(group, message)
+
+
+def _letter(group: LoadedGroup, message: Message) -> DeadLetter | None:
+    """Return a message as a dead letter of the group; None if it is not one."""
     if published_ms(message.id) * MS_PER_S < group.created - MS_PER_S:
         return None  # it belongs to a deleted group of the same name
     letter = dead_letter_of(message)

@@ -26,6 +26,7 @@ from tms.core.errors import (
 )
 from tms.core.services.commits import CommitRequest
 from tms.core.values.caller import ANYBODY, Caller
+from tms.core.values.dead_letters import DeadLetter
 from tms.core.values.group_settings import DEFAULTS, SETTABLE, GroupSettings, check_settings
 from tms.core.values.groups import (
     NO_SETTLE,
@@ -324,6 +325,14 @@ class GroupService:
         """Return unhandled dead letters after the id `after`."""
         async with self._held(topic_id, name) as group:
             return await self._dead_letters.listed(group, after, min(limit, REDRIVEN_MAX))
+
+    @_retried
+    async def letter_of(
+        self, topic_id: TopicId, name: str, message_id: bytes
+    ) -> tuple[DeadLetter, bool] | None:
+        """Return the last dead letter of a message, and whether it was redriven or dropped."""
+        async with self._held(topic_id, name) as group:
+            return await self._dead_letters.letter_of(group, message_id)
 
     @_retried
     async def redrive(
