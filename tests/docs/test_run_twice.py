@@ -17,6 +17,7 @@ PAGES = (
         "docs/session.md",
     ),
     *("docs/spark.md", "docs/transactions.md"),
+    *("docs/howto/outbox.md", "docs/howto/worker.md", "docs/howto/stopped_reader.md"),
 )
 """Those with examples that need one server of this machine. docs/groups.md is run twice by its own
 test."""

@@ -64,7 +64,8 @@ def take(target: Target, name: NameArgument) -> None:
     done = _done(target, "PUT", name, "")
     state = _state(target)
     taken = next((each for each in state.backups if each.name == name), None)
-    lines = [f"{state.folder}/{name} has {size_text(done.all_bytes)}, after {done.seconds:.1f} s."]
+    size = done.all_bytes if taken is None or taken.bytes is None else taken.bytes
+    lines = [f"{state.folder}/{name} has {size_text(size)}, after {done.seconds:.1f} s."]
     if taken is not None and taken.new_bytes is not None:
         lines.append(
             f"{size_text(taken.new_bytes)} of it are new; publishers waited for "
