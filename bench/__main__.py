@@ -35,6 +35,7 @@ from bench import (
     soak,
     spark,
     strangers,
+    streams,
     transactions,
     values,
     wrk,
@@ -56,6 +57,7 @@ _SUITES = {
     "forwarding": forwarding.run,
     "growth": growth.run,
     "memory": memory.run,
+    "streams": streams.run,
     "registry": registry.run,
     "callers": callers.run,
     "client": client.run,
@@ -72,7 +74,7 @@ _SUITES = {
 }
 _UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour", "soak", "churn")
 """Suites that run only if they are named: they need Java, Maven or PySpark, or up to an hour."""
-_WITHOUT_WRK = {"client", "schedules", "strangers", "neighbour", "soak", "churn"}
+_WITHOUT_WRK = {"client", "schedules", "streams", "strangers", "neighbour", "soak", "churn"}
 
 
 def _arguments() -> argparse.Namespace:

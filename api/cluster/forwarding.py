@@ -22,10 +22,10 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import lru_cache
 
-from api.cluster.break_off import BreakOff
 from api.cluster.forward_shares import ForwardShares
 from api.cluster.held_requests import read_kept
 from api.cluster.ways import Way, Ways
+from api.http.break_off import BreakOff
 from api.http.door.access_control import CHECK_S
 from api.http.endpoint import FORWARDED_BY
 from api.http.errors import NO_LEADER
@@ -138,7 +138,9 @@ class Forwarder:
         may_wait = MAY_WAIT in exchange.query
         loop = way.client.loop
         try:
-            with BreakOff(exchange, way.at_work, loop, check_s=CHECK_S, at_end_of_side=may_wait):
+            with BreakOff(
+                exchange, loop, check_s=CHECK_S, at_end_of_side=may_wait, at_work=way.at_work
+            ):
                 is_known, sharer = _sharer_of(exchange)
                 if not is_known and exchange.body_unread:
                     await read_whole(exchange)

@@ -8,7 +8,7 @@ stopped leading, its requests continue.
 import asyncio
 import ssl
 
-from api.cluster.break_off import BreakOff
+from api.http.break_off import BreakOff
 from tms.core.errors import OutcomeUnknown
 from tms.outgoing.upstream import Upstream
 

@@ -59,6 +59,10 @@ ROWS: Sequence[Row] = (
 )
 
 
+_REST_STREAM = "/v1/namespaces/any/topics/any/stream"
+_STREAM = "/namespaces/{namespace}/topics/{topic}/stream"
+
+
 class ConsoleEndpoint(Endpoint):
     """An endpoint that recognizes callers by their cookie, and shows errors as pages."""
 
@@ -147,6 +151,10 @@ def operations(
             is_form=row.is_form,
             is_download=row.is_download,
         )
+    rest = app.routes.find("GET", _REST_STREAM).target.operation
+    assert rest is not None, "REST has streams"
+    stream = partial(console.stream, rest.handler)
+    yield _operation("Stream", _STREAM, stream, action=rest.action, is_download=True)
     sign_in = partial(signing_in.sign_in, console, app.context.access)
     sign_out = partial(signing_in.sign_out, console)
     yield _operation("Sign-In", "/sign-in", sign_in, is_form=True)

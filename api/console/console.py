@@ -37,6 +37,7 @@ from api.console.visit import (
 )
 from api.http.errors import ErrorAnswer, answer_of
 from api.http.exchange import OK, SEE_OTHER, Exchange
+from api.http.operation import Handler as RestHandler
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from tms import __version__
 from tms.core.errors import InternalError, NotAuthenticated, NotPermitted, TmsError
@@ -106,6 +107,11 @@ class Console:
         self._check_here(exchange)
         visit = Visit(exchange, self.session_of(exchange), {}, self.is_read_only)
         await self.answer(visit, await handler(visit))
+
+    async def stream(self, handler: RestHandler, exchange: Exchange) -> None:
+        """Answer with the events that REST would send."""
+        self._check_here(exchange)
+        await handler(exchange)
 
     async def take(self, handler: Handler, exchange: Exchange, *, is_change: bool = True) -> None:
         """Handle a form, and redirect the browser.

@@ -429,6 +429,11 @@ class Exchange(Request):
             await connection.drained()
         if connection.is_lost:
             raise ClientGone
+        self.write_part(part, more=more)
+
+    def write_part(self, part: bytes, *, more: bool) -> None:
+        """Send the next part of a stream, whether or not the connection has taken the others."""
+        connection = self.connection
         self.bytes_out += len(part)
         if self._gzip is not None:
             part = self._gzip.part(part) if more else self._gzip.last(part)

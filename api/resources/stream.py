@@ -5,22 +5,26 @@
 2. Each event has the id to continue from. A reader that is cut off sends the last one as
    `Last-Event-ID`, and gets each later message once, from any server.
 3. If nothing is published, an event without data is sent each `HEARTBEAT_S` seconds; it has the
-   position. Permissions are checked again as in a poll that waits.
+   position. The permission is checked again each `CHECK_S` seconds, and before each page is sent.
+4. Streams that send the same messages at once share the encoded events, and need no task while they
+   wait, so a message reaches thousands of them soon.
 """
 
 import asyncio
 import math
 from collections.abc import Mapping
-from functools import partial
+from contextlib import nullcontext
 from typing import Final
 
+from api.http.break_off import BreakOff
+from api.http.door.access_control import CHECK_S
 from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.http.query_parameters import choice_of, id_of, invalid, time_of, values_of, wait_of
 from api.openapi.stream_schemas import STREAM_CONTENT, STREAM_QUERY
 from api.resources.paths import TOPIC
 from api.resources.poll import streaming
-from api.resources.waiting import wait_for
+from tms.core.runtime.loop_turns import LoopTurns
 from tms.core.services.messaging import MessagingService, Page
 from tms.core.values.groups import SeekTo
 from tms.core.values.message import FIRST_ID, id_after, parse_id, position_of
@@ -53,7 +57,13 @@ async def stream(exchange: Exchange) -> None:
     reading = Reading(position, limit, isolation_of(committed=isolation == "committed"))
     await messaging.page(topic_id, reading._replace(limit=1))  # an error must not begin an answer
     wait_s = wait_of(values, math.inf) if "wait" in values else math.inf
-    await streaming(exchange, topic_id, _events(exchange, messaging, topic_id, reading, wait_s))
+    exchange.waited = True
+    loop = asyncio.get_running_loop()
+    with (
+        nullcontext() if exchange.use is None else exchange.use.polls.held(),
+        BreakOff(exchange, loop, check_s=CHECK_S, at_end_of_side=True),
+    ):
+        await streaming(exchange, topic_id, _events(exchange, messaging, topic_id, reading, wait_s))
 
 
 async def _position_of(
@@ -85,48 +95,28 @@ async def _events(
     await exchange.start_stream(EVENT_STREAM_TYPE.encode(), _HEADERS)
     await exchange.send_part(RETRY + encode_position(reading.position), more=True)
     page_max, left_s = reading.limit, wait_s
+
+    def report_stop(transaction_id: int) -> None:
+        exchange.write_part(encode_stop(transaction_id), more=True)
+
+    turns = LoopTurns()
     while True:
-        page = await messaging.page(topic_id, reading)
-        if not page.count and page.next_position is None and left_s > 0:
-            page_s = min(HEARTBEAT_S, left_s)
-            page = await _awaited(exchange, messaging, topic_id, reading, page_s)
-            left_s -= page_s
-        if page.count:
-            left_s = wait_s
-        is_over = left_s <= 0 and page.next_position is None
+        page_s = min(HEARTBEAT_S, left_s)
+        page = await messaging.page(topic_id, reading, page_s, report_stop)
+        await exchange.check_again()
+        left_s = wait_s if page.count else left_s - page_s
+        is_over = (left_s <= 0 and page.next_position is None) or messaging.is_stopping
         position = page.next_position or _after(page, reading.position)
         reading = reading._replace(position=position, limit=page_max)
         events = b"".join(map(encode_events, page.blocks)) or encode_position(position)
-        is_over = is_over or messaging.is_stopping
         await exchange.send_part(events, more=not is_over)
         if is_over:
             return
-        await exchange.check_again()
+        await turns.give()  # pages in memory are read without a wait
 
 
 def _after(page: Page, position: bytes) -> bytes:
     return id_after(page.blocks[-1].ids()[-1]) if page.blocks else position
-
-
-async def _awaited(
-    exchange: Exchange,
-    messaging: MessagingService,
-    topic_id: TopicId,
-    reading: Reading,
-    wait_s: float,
-) -> Page:
-    """Wait for a page, and say at which transaction the reader stops in the meantime."""
-    stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def report(transaction_id: int) -> None:
-        if not stopped.done():
-            stopped.set_result(transaction_id)
-
-    async def send() -> None:
-        await exchange.send_part(encode_stop(stopped.result()), more=True)
-
-    work = partial(messaging.page, topic_id, reading, wait_s, report)
-    return await wait_for(exchange, work, event=stopped, at_event=send)
 
 
 OPERATIONS = (

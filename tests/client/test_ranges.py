@@ -44,6 +44,15 @@ def test_messages_themselves_are_the_ends_of_a_range(topic: tms.Topic) -> None:
     ]
 
 
+def test_a_reader_follows_from_the_present_end(topic: tms.Topic) -> None:
+    for earlier in ((), (b"one", b"two")):
+        if earlier:
+            topic.publish(earlier)
+        messages = topic.follow(start=topic.range(committed=False).end)
+        topic.publish(b"new")
+        assert next(messages).payload == b"new"
+
+
 def test_what_is_in_progress_is_behind_the_end(client: tms.Client, topic: tms.Topic) -> None:
     topic.publish(b"before")
     end = topic.range().end

@@ -88,6 +88,11 @@ class KeySequence:
         return keys
 
 
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 class TopicState:
     """One generation of a topic that exists."""
 
@@ -154,8 +159,7 @@ class TopicState:
         """Wake the readers that wait for something new."""
         self.changes += 1
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _wake(waiter)
         self._waiters.clear()
 
     def next_change(self) -> asyncio.Future[None]:
@@ -176,12 +180,11 @@ class TopicState:
         if self.changes != seen:
             return
         waiter = self.next_change()
+        timer = asyncio.get_running_loop().call_later(timeout_s, _wake, waiter)
         try:
-            async with asyncio.timeout(timeout_s):
-                await waiter
-        except TimeoutError:
-            return
+            await waiter
         finally:
+            timer.cancel()
             self.forget_waiter(waiter)
 
     def retire(self, *, deleted: bool) -> None:

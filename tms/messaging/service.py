@@ -87,7 +87,7 @@ class Service:
         self._reader = Reader(self._tables, engine.threads, self._clock, limits, metrics)
         self.ranges = RangeService(engine, transactions, self.page)
         self._stopping = False
-        self._waiting = WaitingReader(self._states, self._read, lambda: self._stopping)
+        self._waiting = WaitingReader(self._states, self._read_again, lambda: self._stopping)
         metrics.age_s = self._admission.age_s if transactions is None else transactions.age_s
 
     @property
@@ -313,6 +313,14 @@ class Service:
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
         last = state.last_key
         return FIRST_ID if last is None else key_after(last) + NO_PAYLOAD_KEY
+
+    async def _read_again(self, state: TopicState, reading: Reading) -> Page:
+        """Read for one who waited; usually the message is in memory."""
+        if reading.view is Isolation.ALL:
+            page = self._reader.page_in_memory(state, reading)
+            if page is not None:
+                return page
+        return await self._read(state, reading)
 
     async def _read(self, state: TopicState, reading: Reading) -> Page:
         page = await self._reader.page(state, reading, self._snapshot_of(reading.view))

@@ -8,6 +8,7 @@ A browser sends the last id that it has seen as `Last-Event-ID`. It shows no eve
 which has no data.
 """
 
+from functools import lru_cache
 from typing import Final
 
 from tms.core.values.message import FIRST_ID, MessageBlock, id_before
@@ -17,10 +18,23 @@ from tms.wire.json_values import encode
 EVENT_STREAM_TYPE: Final = "text/event-stream"
 RETRY: Final = b"retry: 1000\n\n"
 """Makes browsers connect again after a second."""
+_SHARED_MAX, _SHARED_BYTES_MAX = 64, 64 * 1024
 
 
 def encode_events(block: MessageBlock) -> bytes:
     """Return the messages of a block as events."""
+    if len(block.items) > _SHARED_BYTES_MAX:
+        return _events(block)
+    return _shared_events(block.count, block.items, tuple(block.framed))
+
+
+@lru_cache(_SHARED_MAX)
+def _shared_events(count: int, items: bytes, framed: tuple[int, ...]) -> bytes:
+    """Encode what many streams send at once, which is the same bytes for all of them."""
+    return _events(MessageBlock(count, items, framed))
+
+
+def _events(block: MessageBlock) -> bytes:
     return b"".join(
         b"id: %s\ndata: %s\n\n" % (message.id.hex().encode(), encode_row(message))
         for message in block

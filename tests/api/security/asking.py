@@ -47,7 +47,7 @@ async def status_of(wire: Wire) -> int:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check the rights of waiting requests again after a very short time."""
-    for module in ("api.resources.waiting", "api.cluster.forwarding"):
+    for module in ("api.resources.waiting", "api.resources.stream", "api.cluster.forwarding"):
         monkeypatch.setattr(f"{module}.CHECK_S", 0.02)
 
 

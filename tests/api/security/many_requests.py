@@ -15,6 +15,7 @@ from api.http.operation import Json, Operation
 from api.openapi.service import service_document
 from tests.api.rest import JSON_TYPE
 from tests.api.security.hostile_requests import HEADERS, NAME_IN_PATH, NAMES, HostileRequest, Places
+from tests.api.security.targets import QUERIES
 
 _DEPTH_MAX = 5
 _HEAD_ITEMS_MAX = 8_000
@@ -49,6 +50,7 @@ def many_requests(operations: Iterable[Operation], schemas: Json = _SCHEMAS) -> 
         path = operation.path.format(**names)
         required = [each["name"] for each in operation.query if each.get("required")]
         query = "&".join(f"{name}={'0' * 40}" for name in required)
+        query = query or QUERIES.get(operation.name, "")
         body = _Bodies(operation, schemas)
         whole = f"{path}?{query}"
         yield body.many("parameters", partial(_longer, whole, "&a=1"))
@@ -58,7 +60,7 @@ def many_requests(operations: Iterable[Operation], schemas: Json = _SCHEMAS) -> 
             yield body.many(f"digits of {name}", partial(_longer, f"{whole}&{name}=", digits))
         for header, unit in [("cookie", "a=1;"), *islice(headers, _HEADERS_EACH)]:
             what = f"{unit} in {header}"
-            yield body.many(what, partial(_longer, path, ""), header=(header, unit))
+            yield body.many(what, partial(_longer, whole, ""), header=(header, unit))
         if operation.request == {}:
             yield body.many("fields", partial(_longer, path, ""), value=lambda n: "a=1&" * n)
         for where, value in body.places():

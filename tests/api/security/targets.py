@@ -16,7 +16,8 @@ BODIES: Mapping[str, Any] = {
     "trimTopic": {"before": 1},
     "createSubscription": {},
 }
-QUERIES: Mapping[str, str] = {"stream": "wait=0"}
+QUERIES: Mapping[str, str] = {"stream": "wait=0", "consoleStream": "wait=0"}
+"""What makes an operation answer that would not end."""
 FOR_SUPERUSERS = {"acceptClock", "listBackups", "takeBackup", "verifyBackup", "deleteBackup"}
 """Operations that no rule can grant."""
 

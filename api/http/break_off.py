@@ -29,13 +29,13 @@ class BreakOff:
     def __init__(
         self,
         exchange: Exchange,
-        at_work: "set[BreakOff]",
         loop: asyncio.AbstractEventLoop,
         *,
         check_s: float,
         at_end_of_side: bool,
+        at_work: "set[BreakOff] | None" = None,
     ) -> None:
-        """Join `at_work` in the meantime. Each `check_s` the caller's permission is checked.
+        """Check the caller's permission each `check_s`. It is in `at_work` while it lasts.
 
         With `at_end_of_side`, a client that has only ended its side counts as gone too.
         """
@@ -63,7 +63,8 @@ class BreakOff:
         self._task = asyncio.current_task(self._loop)
         assert self._task is not None
         self._cancelling = self._task.cancelling()
-        self._at_work.add(self)
+        if self._at_work is not None:
+            self._at_work.add(self)
         self._exchange.connection.on_change = self._look
         if self._exchange.admission is not None:
             self._timer = self._loop.call_later(self._check_s, self._begin_to_check)
@@ -74,7 +75,8 @@ class BreakOff:
         """End. Raises the error by which it was broken off."""
         task, self._task = self._task, None
         error, self._error = self._error, None
-        self._at_work.discard(self)
+        if self._at_work is not None:
+            self._at_work.discard(self)
         self._exchange.connection.on_change = None
         if self._timer is not None:
             self._timer.cancel()
