@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.api.console.browser.looks import looked_at
 from tests.api.console.browser.other_server import serving
-from tests.api.console.browser.window import WAIT_MS_MAX, Window
+from tests.api.console.browser.window import Window
 from tests.api.console.site import NS, PAGE, TOPIC, Site
 from tests.api.doors import ROOT, Doors
 from tms.core.services.transactions import StartRequest
@@ -117,7 +117,7 @@ def test_a_revoked_token_ends_an_open_page(
         page = window.go(f"{PAGE}/messages")
         expect(page.get_by_role("row")).to_have_count(2)
         portal.call(doors.grants.remove_token, portal.call(doors.id_of, "leaver"))
-        expect(page.get_by_role("heading", name="Sign in")).to_be_visible(timeout=WAIT_MS_MAX)
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
         window.has_refused(401)
 
 

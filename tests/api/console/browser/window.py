@@ -4,12 +4,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, expect
 
 from tests.waiting import WAIT_S_MAX
 
 WAIT_MS_MAX = int(1000 * WAIT_S_MAX)
 LOOK_AGAIN_MS = 20
+expect.set_options(timeout=WAIT_MS_MAX)  # it would give up after 5 s
 
 
 class Window:
