@@ -6,6 +6,7 @@ CI sets SKIP_NO_TEST: there, a test that did not run has failed.
 """
 
 import gc
+import inspect
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, strategies
 from hypothesis import settings as hypothesis_settings
@@ -24,6 +26,7 @@ from tests.scheduling import InTurn
 from tests.servers import orphans
 from tests.servers.shared_servers import end_unused, etcd, hbase, zookeeper
 from tests.taskless_guard import taskless_guard
+from tests.waiting import WAIT_S_MAX
 
 __all__ = ["etcd", "hbase", "zookeeper"]
 
@@ -32,6 +35,10 @@ SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 # Programs that a shell starts in the background ignore interrupts, and so do their children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# All clients of httpx share this default, which is 5 s.
+_timeout: httpx.Timeout = inspect.signature(httpx.Client).parameters["timeout"].default
+_timeout.connect = _timeout.read = _timeout.write = _timeout.pool = WAIT_S_MAX
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

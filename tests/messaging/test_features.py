@@ -8,7 +8,7 @@ import pytest
 from api.http.protocol.taskless import TasklessCall
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
-from tests.waiting import WAIT_S_MAX, until
+from tests.waiting import WAIT_S_MAX, turns, until
 from tms.core.errors import MetadataUnavailable, StoreFormatOld
 from tms.core.services.cluster import Instance
 from tms.core.values.store_features import FEATURES, GROUPS
@@ -86,7 +86,7 @@ async def test_a_taskless_request_may_be_the_first_to_use_it(threads: StoreThrea
 
     async def instances() -> Sequence[Instance]:
         async with asyncio.timeout(WAIT_S_MAX):  # as each request to a metadata store has
-            await asyncio.sleep(0)
+            await turns()
             return ()
 
     features = StoreFeatures(StoreTables(store), threads, instances)

@@ -3,9 +3,11 @@
 import ast
 import re
 
+import httpx
 import pytest
 
 from tests.structure.sources import ROOT, nodes, read, sources
+from tests.waiting import WAIT_S_MAX
 
 WAITING = "tests/waiting.py"
 SLEEPS = {"tests/simulation/everything_clients.py"}
@@ -98,3 +100,8 @@ def test_every_promise_has_a_test_in_the_gate() -> None:
 )
 def test_the_check_of_marks_sees_them(code: str, *, runs: bool) -> None:
     assert runs_in_the_gate(ast.parse(code)) is runs
+
+
+def test_a_client_of_tests_gives_up_as_late_as_every_wait() -> None:
+    with httpx.Client() as http:
+        assert http.timeout == httpx.Timeout(WAIT_S_MAX)
