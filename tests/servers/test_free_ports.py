@@ -10,6 +10,7 @@ import pytest
 from dev import processes
 from dev.processes import HOST, CannotStart, free_ports
 from tests.servers.server_process import ROOT
+from tests.waiting import WAIT_S_MAX
 
 FEW = range(31_990, 32_000)
 ASK = f"""
@@ -43,7 +44,7 @@ def test_no_port_is_given_twice_in_this_process_or_another(few: list[int]) -> No
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
+        timeout=WAIT_S_MAX,
         check=True,
     )
 

@@ -12,6 +12,8 @@ from tests.waiting import WAIT_S_MAX
 WAITING = "tests/waiting.py"
 SLEEPS = {"tests/simulation/everything_clients.py"}
 """Files that still sleep; the list may only get shorter."""
+ASKS_AGAIN = {"tests/faults/hbase/shard_cluster.py", "tests/faults/hbase/takeovers.py"}
+"""Files that ask a server again that does not answer in time."""
 
 
 def sleeps(tree: ast.AST, within: str = "") -> list[str]:
@@ -100,6 +102,18 @@ def test_every_promise_has_a_test_in_the_gate() -> None:
 )
 def test_the_check_of_marks_sees_them(code: str, *, runs: bool) -> None:
     assert runs_in_the_gate(ast.parse(code)) is runs
+
+
+def test_no_test_has_a_ceiling_of_its_own() -> None:
+    places = {
+        source.place
+        for source in sources("tests")
+        for node in nodes(source.tree)
+        if isinstance(node, ast.keyword) and node.arg == "timeout"
+        if isinstance(node.value, ast.Constant) and (node.value.value or 0) >= 1  # others pass
+    }
+
+    assert places == ASKS_AGAIN, "give WAIT_S_MAX of tests/waiting.py"
 
 
 def test_a_client_of_tests_gives_up_as_late_as_every_wait() -> None:

@@ -14,6 +14,7 @@ from tests.api.http.secured_server import Secured, secured
 from tests.api.rest import JSON_TYPE, Live, Wire, live
 from tests.api.rest import TOPIC as TOPIC_PATH
 from tests.servers.authority import Authority
+from tests.waiting import WAIT_S_MAX
 from tms.core.limits import Limits
 from tms.core.runtime.tls import client_context
 
@@ -122,7 +123,7 @@ def ask_and_end(port: int, ca: Path, version: ssl.TLSVersion, sent: bytes) -> by
     coming, going = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context.wrap_bio(coming, going, server_hostname="localhost")
     answered = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as wire:
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S_MAX) as wire:
 
         def step(what: str) -> bytes:
             while True:

@@ -83,7 +83,7 @@ def api() -> Iterator[schemathesis.BaseSchema]:
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()
     assert started.wait(WAIT_S_MAX)
-    document = requests.get(f"{urls[0]}/openapi.json", timeout=10).json()
+    document = requests.get(f"{urls[0]}/openapi.json", timeout=WAIT_S_MAX).json()
     document["servers"] = [{"url": urls[0]}]
     text = document["components"]["schemas"]["SchemaRequest"]["properties"]["schema"]
     text.clear()

@@ -32,7 +32,7 @@ async def publish(own: Rest, *payloads: str) -> None:
 
 async def take(own: Rest, member: str, wait: float = 0, **more: Any) -> dict[str, Any]:
     body = {"member": member, **more}
-    answer = await own.http.post(f"{GROUP}/take?wait={wait}", json=body, timeout=20)
+    answer = await own.http.post(f"{GROUP}/take?wait={wait}", json=body)
     assert answer.status_code == 200, answer.text
     taken: dict[str, Any] = answer.json()
     return taken

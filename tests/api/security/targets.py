@@ -17,7 +17,7 @@ BODIES: Mapping[str, Any] = {
     "createSubscription": {},
 }
 QUERIES: Mapping[str, str] = {"stream": "wait=0", "consoleStream": "wait=0"}
-"""What makes an operation answer that would not end."""
+"""The query with which an endless answer ends."""
 FOR_SUPERUSERS = {"acceptClock", "listBackups", "takeBackup", "verifyBackup", "deleteBackup"}
 """Operations that no rule can grant."""
 

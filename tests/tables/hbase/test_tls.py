@@ -19,6 +19,7 @@ from tables.hbase.store import HBaseStore
 from tables.hbase.tls import context
 from tables.store import MESSAGE
 from tests.contracts.store_contract import put, rows_of
+from tests.waiting import WAIT_S_MAX
 from tms.core.errors import StoreUnavailable
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,7 @@ def certificate(folder: Path, name: str) -> Path:
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30"]
     command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     command += ["-keyout", str(key), "-out", str(found)]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S_MAX)
     found.write_text(found.read_text(encoding="utf-8") + key.read_text(encoding="utf-8"))
     return found
 
