@@ -48,7 +48,6 @@ from tms.messaging.groups.edits import (
     Why,
     encode_edit,
     encode_row,
-    ids_in,
 )
 from tms.messaging.groups.open_entries import Reservation, Taker
 from tms.messaging.groups.pace import Pace
@@ -80,6 +79,8 @@ class GroupCommands:
         self._unwritten = UnwrittenTakes(state.through, state.last_delivery, self._first_number)
         self._edits: list[bytes] = []
         self.deaths = DeathRate()
+        self.has_deaths = False
+        """Whether a message has died, or was to, since the group was loaded."""
         self.counts = Tally() if counts is None else counts
         self.pace = Pace()
         self.edit_ids = 0
@@ -98,7 +99,7 @@ class GroupCommands:
     def _do(self, edit: Edit, now_ms: int) -> None:
         self.state.apply(edit, now_ms)
         self._edits.append(encode_edit(edit))
-        self.edit_ids += ids_in(edit)
+        self.edit_ids += len(edit.ids)
 
     # -- taking
 
@@ -249,7 +250,8 @@ class GroupCommands:
             self._extend(member, settle, refused, now_ms)
         if settle.leave:
             self._leave(member, now_ms)
-        self.counts.refused += len(refused)
+        if refused:
+            self.counts.refused += len(refused)
         lease_s = None if settle.extend is None else settle.lease_s or self.settings.lease_s
         return Settled(acked, refused, lease_s)
 
@@ -278,7 +280,8 @@ class GroupCommands:
         if len(acks) == 1 and acks[0].ids is None and self._has(member, acks[0].delivery):
             # Nothing can refuse it: by key, these are the first open messages of their keys.
             ids = self.state.ids_of(acks[0].delivery)
-            self._acked(ids, now_ms)
+            self._do(SettledEdit(How.ACK, ids), now_ms)
+            self.counts.ack(ids, now_ms)
             return len(ids)
         named: list[tuple[bytes, int]] = []
         whole: set[int] = set()
@@ -372,7 +375,9 @@ class GroupCommands:
             is_last = 0 < settings.attempts_max <= opened.attempts + 1
             if not (is_rejected or is_last):
                 alive.append(message_id)
-            elif self.deaths.take(settings, now_ms):
+                continue
+            self.has_deaths = True
+            if self.deaths.take(settings, now_ms):
                 member = "" if opened.last_taker is None else opened.last_taker.name
                 dying.setdefault(Death(disposition, now_ms, member, reason), []).append(message_id)
             else:
