@@ -80,7 +80,7 @@ class GroupCommands:
         self._edits: list[bytes] = []
         self.deaths = DeathRate()
         self.has_deaths = False
-        """Whether a message has died, or was to, since the group was loaded."""
+        """Whether any message has died since the group was loaded, or was to."""
         self.counts = Tally() if counts is None else counts
         self.pace = Pace()
         self.edit_ids = 0
@@ -120,7 +120,8 @@ class GroupCommands:
 
     def release_all(self, member: Taker, now_ms: int) -> None:
         """Release all messages that the member holds."""
-        self._leave(member, now_ms)
+        numbers = self.state.of_member.get(member, ())
+        self._release([each for number in numbers for each in self.state.ids_of(number)], now_ms)
 
     def room(self, member: Taker) -> int:
         """Return how many more messages the member may hold."""
@@ -249,7 +250,7 @@ class GroupCommands:
         if settle.extend is not None:
             self._extend(member, settle, refused, now_ms)
         if settle.leave:
-            self._leave(member, now_ms)
+            self.release_all(member, now_ms)
         if refused:
             self.counts.refused += len(refused)
         lease_s = None if settle.extend is None else settle.lease_s or self.settings.lease_s
@@ -368,21 +369,20 @@ class GroupCommands:
         state, settings = self.state, self.settings
         dying: dict[Death, list[bytes]] = {}
         alive: list[bytes] = []
-        disposition = Disposition.ATTEMPTS if why is Why.NACK else Disposition.UNACKNOWLEDGED
-        disposition = Disposition.REJECTED if is_rejected else disposition
+        by_nack = Disposition.REJECTED if is_rejected else Disposition.ATTEMPTS
+        disposition = by_nack if why is Why.NACK else Disposition.UNACKNOWLEDGED
         for message_id in failed:
             opened = state.open[message_id]
             is_last = 0 < settings.attempts_max <= opened.attempts + 1
             if not (is_rejected or is_last):
                 alive.append(message_id)
-                continue
-            self.has_deaths = True
-            if self.deaths.take(settings, now_ms):
+            elif self.deaths.take(settings, now_ms):
                 member = "" if opened.last_taker is None else opened.last_taker.name
                 dying.setdefault(Death(disposition, now_ms, member, reason), []).append(message_id)
             else:
                 alive.append(message_id)
                 self.settings = replace(settings, paused=True)
+        self.has_deaths |= bool(dying) or self.deaths.is_over
         for death, ids in dying.items():
             self._do(DyingEdit(death, ids), now_ms)
         return alive
@@ -464,10 +464,6 @@ class GroupCommands:
                 state.extend(number, max(end_ms, least_ms))
             else:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
-
-    def _leave(self, member: Taker, now_ms: int) -> None:
-        numbers = self.state.of_member.get(member, ())
-        self._release([each for number in numbers for each in self.state.ids_of(number)], now_ms)
 
     # -- leases, expiry, seeks
 
