@@ -30,6 +30,7 @@ from tms.core.values.group_settings import GroupSettings, Order
 from tms.core.values.groups import (
     Acks,
     CommitAcks,
+    LimitedBy,
     Nacks,
     Releases,
     Settle,
@@ -283,6 +284,25 @@ class GroupServiceMachine(RuleBasedStateMachine):
         if letters:
             self.under(groups.redrive(TOPIC, "g", [each.id for each in letters]), dies)
 
+    @precondition(lambda self: self.attempts_max)
+    @rule(gap=st.integers(0, 6))
+    def reject_too_many(self, gap: int) -> None:
+        """Reject more messages than may die; a group that stops stays paused after a restart."""
+        groups = self.services.groups
+        self.take([None] * 3, "a", 9, False)
+        given = self.followed.latest(0)
+        if given is None:
+            return  # behind a transaction that is in progress
+        self.run(groups.set_group(TOPIC, "g", {"dead_letters_max": 1}))
+        self.run(self.rejected(given, gap))
+        self.run(until(self.is_buried))
+        if self.taken(Take("a", 1)).limited_by is LimitedBy.PAUSED:
+            self.run(until(self.is_paused))
+            self.restart()
+            assert self.taken(Take("a", 1)).limited_by is LimitedBy.PAUSED
+        resumed = {"paused": False, "dead_letters_max": 10_000}
+        self.run(self.services.groups.set_group(TOPIC, "g", resumed))
+
     @rule(number=st.integers(1, 2**50), member=MEMBERS)
     def ack_what_was_never_given(self, number: int, member: str) -> None:
         opened = self.run(self.services.groups.open_messages(TOPIC, "g"))
@@ -438,6 +458,19 @@ class GroupServiceMachine(RuleBasedStateMachine):
         once = [each for each in origins if each not in self.redriven]
         assert len(once) == len(set(once)), "two dead letters of one message"
         assert not self.followed.acknowledged & set(once), "acknowledged, and a dead letter"
+
+    async def rejected(self, given: Given, gap: int) -> None:
+        """Reject two messages, the second one perhaps while the first is written to its topic."""
+        tasks = []
+        for message_id in given.ids[:2]:
+            settle = Settle(nacks=[Nacks(given.delivery, [message_id], dead=True)])
+            settling = self.services.groups.settle(TOPIC, "g", given.member, settle)
+            tasks.append(asyncio.create_task(settling))
+            await turns(gap)
+        await asyncio.gather(*tasks)
+
+    async def is_paused(self) -> bool:
+        return (await self.services.groups.group(TOPIC, "g")).settings.paused
 
     async def is_buried(self) -> bool:
         return not (await self.services.groups.group(TOPIC, "g")).state.dying

@@ -135,8 +135,20 @@ AGES_MS = st.lists(
 def test_the_buckets_of_an_ack_are_those_of_its_messages(ages_ms: list[int]) -> None:
     times = sorted(NOW_MS - each for each in ages_ms)
     counts, one_by_one = Tally(), Histogram(_SECONDS)
-    counts.ack([each.to_bytes(8) + bytes([0, at] * 6) for at, each in enumerate(times)], NOW_MS)
+    ids = [each.to_bytes(8) + bytes([0, at] * 6) for at, each in enumerate(times)]
+    counts.ack(ids, NOW_MS)
     for each in times:
         one_by_one.observe(max(0, NOW_MS - each) / 1000)
+    assert counts.shown().acked == len(ages_ms)
     assert counts.ack_seconds.buckets() == one_by_one.buckets()
-    assert counts.acked == len(ages_ms)
+
+
+@given(AGES_MS)
+def test_acks_of_one_message_are_counted_as_each_of_them(ages_ms: list[int]) -> None:
+    counts, one_by_one = Tally(), Histogram(_SECONDS)
+    for at, age_ms in enumerate(ages_ms * 2):  # more than are counted together
+        counts.ack([(NOW_MS - age_ms + at).to_bytes(8) + bytes(12)], NOW_MS + at)
+        one_by_one.observe(max(0, age_ms) / 1000)
+    assert counts.shown().acked == 2 * len(ages_ms)
+    assert counts.ack_seconds.buckets() == one_by_one.buckets()
+    assert counts.ack_seconds.total == pytest.approx(one_by_one.total)

@@ -151,6 +151,26 @@ async def test_a_group_pauses_before_its_topic_drains(world: World) -> None:
     assert set(taken.attempts) == {2}
 
 
+async def test_a_group_pauses_itself_once_and_says_so(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await with_dead_letters(world, attempts_max=1, dead_letters_max=3)
+    ids = await world.publish(*[b"%d" % each for each in range(10)])
+    taken = await world.take("a", 10)
+
+    async def is_paused() -> bool:
+        return (await world.services.groups.group(TOPIC, "g")).settings.paused
+
+    for message_id in ids:
+        await world.settle("a", nacks=[Nacks(number(taken), [message_id])])
+        if message_id >= ids[3]:
+            await until(is_paused)
+    await has(world, 3)
+    assert [each.message.partition(" of ")[0] for each in caplog.records] == ["paused group g"]
+    shown = await world.services.groups.group(TOPIC, "g")
+    assert shown.state.limited_by is LimitedBy.PAUSED
+
+
 async def test_redriven_messages_come_again_once(world: World) -> None:
     await with_dead_letters(world, attempts_max=1)
     published = await world.publish(b"1", b"2", b"3")

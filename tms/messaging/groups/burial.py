@@ -76,11 +76,12 @@ class Burials:
         """Bury dying messages, and pause the group if too many die; retry later after a failure."""
         commands = group.commands
         try:
-            if commands.deaths.is_over:
-                await self._pause(group)
-            while commands.state.dying and not group.is_dropped:
+            while not group.is_dropped and (commands.deaths.is_over or commands.state.dying):
                 try:
-                    await self._bury(groups, group)
+                    if commands.deaths.is_over:
+                        await self._pause(group)
+                    else:
+                        await self._bury(groups, group)
                 except GroupLeftMemory:
                     return
                 except CarryAgain:
@@ -101,6 +102,9 @@ class Burials:
 
     async def _pause(self, group: LoadedGroup) -> None:
         settings, topic_id = group.commands.settings, group.state.topic.id
+        if group.shared.settings.paused:  # since an earlier message would have died
+            group.commands.deaths.is_over = False
+            return
         async with self._subscriptions.held((topic_id,)) as [positions]:
             writing = self._subscriptions.writing
             change = GroupChange(writing, positions, group, {"paused": True}, None)

@@ -48,7 +48,6 @@ from tms.messaging.groups.edits import (
     Why,
     encode_edit,
     encode_row,
-    ids_in,
 )
 from tms.messaging.groups.open_entries import Reservation, Taker
 from tms.messaging.groups.pace import Pace
@@ -80,6 +79,8 @@ class GroupCommands:
         self._unwritten = UnwrittenTakes(state.through, state.last_delivery, self._first_number)
         self._edits: list[bytes] = []
         self.deaths = DeathRate()
+        self.has_deaths = False
+        """Whether any message has died since the group was loaded, or was to."""
         self.counts = Tally() if counts is None else counts
         self.pace = Pace()
         self.edit_ids = 0
@@ -98,7 +99,7 @@ class GroupCommands:
     def _do(self, edit: Edit, now_ms: int) -> None:
         self.state.apply(edit, now_ms)
         self._edits.append(encode_edit(edit))
-        self.edit_ids += ids_in(edit)
+        self.edit_ids += len(edit.ids)
 
     # -- taking
 
@@ -119,7 +120,8 @@ class GroupCommands:
 
     def release_all(self, member: Taker, now_ms: int) -> None:
         """Release all messages that the member holds."""
-        self._leave(member, now_ms)
+        numbers = self.state.of_member.get(member, ())
+        self._release([each for number in numbers for each in self.state.ids_of(number)], now_ms)
 
     def room(self, member: Taker) -> int:
         """Return how many more messages the member may hold."""
@@ -248,8 +250,9 @@ class GroupCommands:
         if settle.extend is not None:
             self._extend(member, settle, refused, now_ms)
         if settle.leave:
-            self._leave(member, now_ms)
-        self.counts.refused += len(refused)
+            self.release_all(member, now_ms)
+        if refused:
+            self.counts.refused += len(refused)
         lease_s = None if settle.extend is None else settle.lease_s or self.settings.lease_s
         return Settled(acked, refused, lease_s)
 
@@ -278,7 +281,8 @@ class GroupCommands:
         if len(acks) == 1 and acks[0].ids is None and self._has(member, acks[0].delivery):
             # Nothing can refuse it: by key, these are the first open messages of their keys.
             ids = self.state.ids_of(acks[0].delivery)
-            self._acked(ids, now_ms)
+            self._do(SettledEdit(How.ACK, ids), now_ms)
+            self.counts.ack(ids, now_ms)
             return len(ids)
         named: list[tuple[bytes, int]] = []
         whole: set[int] = set()
@@ -365,8 +369,8 @@ class GroupCommands:
         state, settings = self.state, self.settings
         dying: dict[Death, list[bytes]] = {}
         alive: list[bytes] = []
-        disposition = Disposition.ATTEMPTS if why is Why.NACK else Disposition.UNACKNOWLEDGED
-        disposition = Disposition.REJECTED if is_rejected else disposition
+        by_nack = Disposition.REJECTED if is_rejected else Disposition.ATTEMPTS
+        disposition = by_nack if why is Why.NACK else Disposition.UNACKNOWLEDGED
         for message_id in failed:
             opened = state.open[message_id]
             is_last = 0 < settings.attempts_max <= opened.attempts + 1
@@ -378,6 +382,7 @@ class GroupCommands:
             else:
                 alive.append(message_id)
                 self.settings = replace(settings, paused=True)
+        self.has_deaths |= bool(dying) or self.deaths.is_over
         for death, ids in dying.items():
             self._do(DyingEdit(death, ids), now_ms)
         return alive
@@ -459,10 +464,6 @@ class GroupCommands:
                 state.extend(number, max(end_ms, least_ms))
             else:
                 refused.append(RefusedMessage(number, None, Refusal.LEASE_LOST))
-
-    def _leave(self, member: Taker, now_ms: int) -> None:
-        numbers = self.state.of_member.get(member, ())
-        self._release([each for number in numbers for each in self.state.ids_of(number)], now_ms)
 
     # -- leases, expiry, seeks
 

@@ -8,6 +8,9 @@ Used from the event loop's thread alone.
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
+from itertools import repeat
+from operator import sub, truediv
+from struct import unpack
 
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -23,6 +26,9 @@ from tms.core.values.topic import TopicId
 from tms.messaging.traffic import OTHER
 
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 10_000.0, 100_000.0)
+_TOGETHER = 64
+_MS_OF_ID = "q12x"
+"""The time in a message id, for `struct`."""
 _LABELS = ("namespace", "topic", "group")
 _Name = tuple[TopicId, str]
 
@@ -30,13 +36,15 @@ _Name = tuple[TopicId, str]
 class Tally:
     """The counts of one group."""
 
-    __slots__ = (*COUNTED, "ack_seconds")
+    __slots__ = (*COUNTED, "_single", "ack_seconds")
 
     def __init__(self) -> None:
         self.taken = self.retried = self.acked = self.failed = self.dead = 0
         self.gone = self.skipped = self.refused = self.limited = 0
         self.ack_seconds = Histogram(_SECONDS)
         """The seconds from publish to ack."""
+        self._single: list[tuple[int, bytes]] = []
+        """Acks of one message that are not counted yet: when, and the message's id."""
 
     def ack(self, ids: Sequence[bytes], now_ms: int) -> None:
         """Count acknowledged messages, whose ids ascend.
@@ -44,11 +52,13 @@ class Tally:
         Their times are found by bisection, so that a large ack costs little more than a small one.
         The sum takes the mean of the first and the last in each bucket.
         """
+        if len(ids) == 1:  # the most frequent ack
+            self._single.append((now_ms, ids[0]))
+            if len(self._single) == _TOGETHER:
+                self.count_all()
+            return
         end = len(ids)
         self.acked += end
-        if end == 1:  # the most frequent ack
-            self.ack_seconds.observe(max(0, now_ms - published_ms(ids[0])) / MS_PER_S)
-            return
         while end:
             age_ms: float = max(0, now_ms - published_ms(ids[end - 1]))
             first = 0
@@ -57,17 +67,30 @@ class Tally:
                 oldest_ms = max(0, now_ms - int(_SECONDS[at] * MS_PER_S))
                 first = min(bisect_left(ids, first_id_at(oldest_ms), 0, end), end - 1)
             age_ms = (age_ms + max(0, now_ms - published_ms(ids[first]))) / 2
-            self.ack_seconds.observe(age_ms / MS_PER_S, end - first)
+            self.ack_seconds.observe_often(age_ms / MS_PER_S, end - first)
             end = first
+
+    def count_all(self) -> None:
+        """Count the acks of one message that are not counted yet, by few calls for all of them."""
+        if not self._single:
+            return
+        acked_ms, ids = zip(*self._single, strict=True)
+        self._single.clear()
+        self.acked += len(ids)
+        ages_ms = map(sub, acked_ms, unpack(f">{_MS_OF_ID * len(ids)}", b"".join(ids)))
+        ages_s = map(truediv, map(max, ages_ms, repeat(0)), repeat(MS_PER_S))
+        self.ack_seconds.observe_all(list(ages_s))
 
     def add(self, other: "Tally") -> None:
         """Add another group's counts."""
+        other.count_all()
         for name in COUNTED:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.ack_seconds.add(other.ack_seconds)
 
     def shown(self) -> GroupCounts:
         """Return the present counts."""
+        self.count_all()
         return GroupCounts(*(getattr(self, name) for name in COUNTED))
 
 
@@ -118,6 +141,8 @@ class CountsByGroup:
             rest.add(counts)
         series = [((t.namespace, t.name, name), e) for (t, name), (_, e) in self._groups.items()]
         series.append(((OTHER, OTHER, OTHER), rest))
+        for _, counts in series:
+            counts.count_all()
         for number, help_text in COUNTED.items():
             family = CounterMetricFamily(f"tms_group_{number}", help_text, labels=_LABELS)
             for values, counts in series:

@@ -146,6 +146,11 @@ class SoughtEdit(NamedTuple):
     floor: int
     """Deliveries up to this number no longer count."""
 
+    @property
+    def ids(self) -> Sequence[bytes]:
+        """The messages that it names, as other edits have them: none."""
+        return ()
+
 
 Edit = (
     ReadEdit
@@ -157,11 +162,6 @@ Edit = (
     | SoughtEdit
     | DyingEdit
 )
-
-
-def ids_in(edit: Edit) -> int:
-    """Return how many messages an edit names."""
-    return 0 if isinstance(edit, SoughtEdit) else len(edit.ids)
 
 
 def encode_edit(edit: Edit) -> bytes:

@@ -29,7 +29,7 @@ from tms.core.values.store_access import StoreAccess
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.counts import CountsByGroup
-from tms.messaging.groups.edits import decode_row, ids_in
+from tms.messaging.groups.edits import decode_row
 from tms.messaging.groups.heartbeat import Heartbeat
 from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
@@ -189,7 +189,7 @@ class LoadedGroups(Participant):
                 for edits in stored.rows:
                     for edit in decode_row(edits, by_key=by_key):
                         messages.apply(edit, now_ms)
-                        edit_ids += ids_in(edit)
+                        edit_ids += len(edit.ids)
                 commands = GroupCommands(messages, row.settings, now_ms, self._last_number, counts)
                 commands.edit_ids = edit_ids
                 log = stored.log
@@ -260,8 +260,9 @@ class LoadedGroups(Participant):
         if is_over or self._is_reading or not group.commands.has_edits:
             return
         self._changed.add(group)
-        self.arm(group)
-        self.attend(group)
+        self._arm(group, group.commands.state.next_change_ms())
+        if group.commands.has_deaths:
+            self.attend(group)
         if self._flush_timer is None and not self._is_closed:
             self._flush_timer = self._loop.call_later(self._flush_s, self._flush_soon)
 
@@ -348,9 +349,12 @@ class LoadedGroups(Participant):
     # -- time
 
     def arm(self, group: LoadedGroup) -> None:
-        """Set the timer for the next end of a lease or of a wait."""
+        """Set the timer for the next end of a lease or of a wait, one for the rate included."""
         commands = group.commands
-        at_ms = commands.pace.next_ms(commands.state.next_change_ms())
+        self._arm(group, commands.pace.next_ms(commands.state.next_change_ms()))
+
+    def _arm(self, group: LoadedGroup, at_ms: int | None) -> None:
+        """Set the timer, unless it is set for an earlier time."""
         if (
             at_ms is None
             or group.is_dropped

@@ -27,7 +27,7 @@ async def group_shown(group: LoadedGroup, read: ReadPage, now_ms: int) -> Group:
     limited = group.commands.short_because(Taker("", None))
     if limited is None and stopped_at is not None and not free:
         limited = LimitedBy.TRANSACTION
-    if free:
+    if free and limited is not LimitedBy.PAUSED:
         limited = None
     rate = shared.settings.rate
     if limited is None and (free or unread) and group.commands.pace.is_used_up(rate, now_ms):

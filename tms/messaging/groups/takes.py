@@ -200,9 +200,10 @@ class Takes:
         """
         while True:
             self.end_leases(group)
-            at_rate = group.commands.settings.rate
-            serve_once = self._serve_at_rate if at_rate else self._serve_once
-            taken = await serve_once(group, take, taker, limit, fed)
+            if group.commands.settings.rate:
+                taken = await self._serve_at_rate(group, take, taker, limit, fed)
+            else:
+                taken = await self._serve_once(group, take, taker, limit, fed)
             if taken is not None:
                 return taken
             fed = None
@@ -278,7 +279,8 @@ class Takes:
             self._groups.edited(group)
         attempts: Sequence[int] = [commands.state.open[e].attempts + 1 for e in bodies.ids]
         retried = len(attempts) - attempts.count(1)
-        commands.counts.retried += retried
+        if retried:
+            commands.counts.retried += retried
         short = Taken()
         if len(bodies.ids) == len(ids) < requested:
             short = self._short(group, taker, fed)
