@@ -40,6 +40,8 @@ FORMAT, LEVELDB = "format.json", "leveldb"
 _TABLES = (".ldb", ".sst")
 _MODE = 0o700
 _PIECE_BYTES = 4 * 1024 * 1024
+_OPEN_FILES_MAX = 74
+"""The fewest that LevelDB accepts. Each file is read once, and counts as memory while mapped."""
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 _LAST_KEY = b"\xff" * 256
 
@@ -203,7 +205,14 @@ class BackupFolder:
                 target = scratch / path.relative_to(backup)
                 if path.suffix not in _TABLES or not _linked(path, target):
                     shutil.copyfile(path, target)
-            tables = StoreTables(LevelDBStore(scratch, StoreAccess.READ))
+            tables = StoreTables(
+                LevelDBStore(
+                    scratch,
+                    StoreAccess.READ,
+                    block_cache_bytes=_PIECE_BYTES,
+                    open_files_max=_OPEN_FILES_MAX,
+                )
+            )
             try:
                 yield tables
             finally:
