@@ -19,10 +19,10 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tables.leveldb import LevelDBStore
 from tables.leveldb_cut import sync
@@ -40,6 +40,8 @@ FORMAT, LEVELDB = "format.json", "leveldb"
 _TABLES = (".ldb", ".sst")
 _MODE = 0o700
 _PIECE_BYTES = 4 * 1024 * 1024
+_OPEN_FILES_MAX = 74
+"""The fewest that LevelDB accepts. Each file is read once, and counts as memory while mapped."""
 _NO_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 _LAST_KEY = b"\xff" * 256
 
@@ -48,12 +50,49 @@ Progress = Callable[[int, int], None]
 Json = dict[str, Any]
 
 
+class BackupPlace(Protocol):
+    """Where a server's backups are. All calls block; one process uses it, one call at a time."""
+
+    shown: str
+    """The place, without credentials."""
+
+    def names(self) -> list[str]:
+        """Return the names of the backups. Raises `BackupsUnreachable`."""
+        ...
+
+    def backups(self) -> list[Backup]:
+        """Return the backups, the oldest first; those with an unreadable manifest come last."""
+        ...
+
+    def take(self, name: str, store: LevelDBStore, facts: Json, progress: Progress) -> Json:
+        """Take a backup of an open store, and return its manifest.
+
+        `facts` are added to the manifest. Raises `FileExistsError`, `OSError`, `StoreUnavailable`,
+        `BackupsUnreachable`, and what `progress` raises.
+        """
+        ...
+
+    def verify(self, name: str, progress: Progress) -> int:
+        """Verify a backup, and return its number of rows.
+
+        Raises `StoreCorrupt`, of which `StoreFileLost` names a file; `FileNotFoundError`
+        without a backup of this name; `BackupsUnreachable`, `OSError`, and what
+        `progress` raises.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a backup. Raises `FileNotFoundError`, `OSError`, `BackupsUnreachable`."""
+        ...
+
+
 class BackupFolder:
-    """A folder of backups. All calls block; one process uses it, one call at a time."""
+    """A folder of backups."""
 
     def __init__(self, path: Path) -> None:
         """Use the folder; the first backup creates it."""
         self.path = path.absolute()
+        self.shown = str(self.path)
 
     def names(self) -> list[str]:
         """Return the names of the backups."""
@@ -71,36 +110,22 @@ class BackupFolder:
 
     def backups(self) -> list[Backup]:
         """Return the backups, the oldest first; those with an unreadable manifest come last."""
-        listed: list[Backup] = []
-        seen: set[str] = set()
-        manifests = self.manifests()
-        for name, manifest in manifests.items():
-            files = only_shard(manifest)["files"].values()
-            listed.append(
-                Backup(
-                    name=name,
-                    created_ms=manifest["created_ms"],
-                    bytes=sum(facts["bytes"] for facts in files),
-                    new_bytes=sum(f["bytes"] for f in files if f["sha256"] not in seen),
-                    paused_ms=manifest["paused_ms"],
-                    metadata=manifest["metadata"],
-                    version=manifest["tms"],
-                )
-            )
-            seen |= {facts["sha256"] for facts in files}
-        return [*listed, *(Backup(name=name) for name in self.names() if name not in manifests)]
+        return listed(self.names(), self.manifests())
 
-    def take(self, name: str, store: LevelDBStore, facts: Json, progress: Progress) -> Json:
-        """Take a backup of an open store, and return its manifest.
-
-        `facts` are added to the manifest. Raises `FileExistsError`, `OSError`, `StoreUnavailable`,
-        and what `progress` raises.
-        """
+    def take(
+        self,
+        name: str,
+        store: LevelDBStore,
+        facts: Json,
+        progress: Progress,
+        last: Json | None = None,
+    ) -> Json:
+        """Take a backup, as `BackupPlace`; `last` is the last manifest if it is elsewhere."""
         self.path.mkdir(mode=_MODE, parents=True, exist_ok=True)
         if (self.path / name).exists():
             raise FileExistsError(name)
         self._delete_unfinished()
-        last = next(reversed(self.manifests().values()), None)
+        last = last or next(reversed(self.manifests().values()), None)
         manifest = {"version": VERSION, "name": name, **facts}
         draft = self.path / f".{name}.unfinished"
         try:
@@ -153,11 +178,7 @@ class BackupFolder:
         return files
 
     def verify(self, name: str, progress: Progress) -> int:
-        """Verify a backup, and return its number of rows.
-
-        Raises `StoreCorrupt`, of which `StoreFileLost` names a file; `FileNotFoundError`
-        without a backup of this name; `OSError`, and what `progress` raises.
-        """
+        """Verify a backup, as `BackupPlace`."""
         backup = self.path / name
         manifest = read_manifest(backup)
         check_digests(backup, manifest, progress)
@@ -184,7 +205,14 @@ class BackupFolder:
                 target = scratch / path.relative_to(backup)
                 if path.suffix not in _TABLES or not _linked(path, target):
                     shutil.copyfile(path, target)
-            tables = StoreTables(LevelDBStore(scratch, StoreAccess.READ))
+            tables = StoreTables(
+                LevelDBStore(
+                    scratch,
+                    StoreAccess.READ,
+                    block_cache_bytes=_PIECE_BYTES,
+                    open_files_max=_OPEN_FILES_MAX,
+                )
+            )
             try:
                 yield tables
             finally:
@@ -193,7 +221,7 @@ class BackupFolder:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def delete(self, name: str) -> None:
-        """Delete a backup. Raises `FileNotFoundError`, `OSError`."""
+        """Delete a backup, as `BackupPlace`."""
         gone = self.path / f".{name}.unfinished"
         shutil.rmtree(gone, ignore_errors=True)
         (self.path / name).rename(gone)
@@ -206,6 +234,27 @@ class BackupFolder:
                 shutil.rmtree(path)
 
 
+def listed(names: Sequence[str], manifests: Mapping[str, Json]) -> list[Backup]:
+    """Return backups by their manifests, the oldest first; then those without a manifest."""
+    backups: list[Backup] = []
+    seen: set[str] = set()
+    for name, manifest in manifests.items():
+        files = only_shard(manifest)["files"].values()
+        backups.append(
+            Backup(
+                name=name,
+                created_ms=manifest["created_ms"],
+                bytes=sum(facts["bytes"] for facts in files),
+                new_bytes=sum(f["bytes"] for f in files if f["sha256"] not in seen),
+                paused_ms=manifest["paused_ms"],
+                metadata=manifest["metadata"],
+                version=manifest["tms"],
+            )
+        )
+        seen |= {facts["sha256"] for facts in files}
+    return [*backups, *(Backup(name=name) for name in names if name not in manifests)]
+
+
 def read_manifest(backup: Path) -> Json:
     """Return a backup's manifest.
 
@@ -215,17 +264,23 @@ def read_manifest(backup: Path) -> Json:
     if not backup.is_dir():
         raise FileNotFoundError(backup)
     try:
-        manifest: Json = json.loads(path.read_bytes())
-        digest = manifest.pop("sha256")
-        version = manifest["version"]
+        return decode_manifest(path.read_bytes(), str(path))
     except FileNotFoundError:
         raise StoreFileLost(file=str(path), reason="it is missing") from None
+
+
+def decode_manifest(encoded: bytes, file: str) -> Json:
+    """Return a manifest. Raises `StoreFileLost` if it is damaged or of a later version."""
+    try:
+        manifest: Json = json.loads(encoded)
+        digest = manifest.pop("sha256")
+        version = manifest["version"]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise StoreFileLost(file=str(path), reason="it cannot be read") from None
+        raise StoreFileLost(file=file, reason="it cannot be read") from None
     if digest != digest_of_manifest(manifest):
-        raise StoreFileLost(file=str(path), reason="it is damaged")
+        raise StoreFileLost(file=file, reason="it is damaged")
     if version != VERSION or len(manifest["shards"]) != 1:
-        raise StoreFileLost(file=str(path), reason="a later version of TMS wrote it: use that one")
+        raise StoreFileLost(file=file, reason="a later version of TMS wrote it: use that one")
     return manifest
 
 

@@ -78,10 +78,11 @@ class LevelDBStore:
         sync: bool = True,
         write_buffer_bytes: int = 32 * 1024 * 1024,
         block_cache_bytes: int = 64 * 1024 * 1024,
+        open_files_max: int = 1000,
     ) -> None:
         """Open the folder `path` as `access` says.
 
-        With `sync` off, a write returns when the operating system has it: it survives a crash of
+        LevelDB maps the `open_files_max` table files that it read last. With `sync` off, a write returns when the operating system has it: it survives a crash of
         the process, not of the machine. Raises `StoreNotFound`, `StoreLocked`, `StoreCorrupt`,
         `StoreFormatUnknown`, `FolderUnusable`, and `StoreUnavailable` if the disk refuses writes
         now.
@@ -90,6 +91,7 @@ class LevelDBStore:
         self._write_buffer_bytes = write_buffer_bytes
         self._opening_bytes = 2 * write_buffer_bytes + _PROBE_BYTES
         self._block_cache_bytes = block_cache_bytes
+        self._open_files_max = open_files_max
         self._folder = DataFolder(path, access)
         self._prefixes = PREFIXES[self._folder.layout]
         self._gate = SharedLock()
@@ -138,6 +140,7 @@ class LevelDBStore:
                 paranoid_checks=True,
                 write_buffer_size=self._write_buffer_bytes,
                 lru_cache_size=self._block_cache_bytes,
+                max_open_files=self._open_files_max,
                 block_size=_BLOCK_BYTES,
             )
         except plyvel.CorruptionError as error:

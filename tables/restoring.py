@@ -8,6 +8,7 @@ a store, or in use, is refused.
 """
 
 from pathlib import Path
+from typing import Protocol
 
 from tables.backups import (
     FORMAT,
@@ -29,16 +30,48 @@ from tms.core.values.store_access import StoreAccess
 _MODE = 0o700
 
 
-def restore(backup: Path, folder: Path, progress: Progress) -> Json:
+class BackupSource(Protocol):
+    """A backup that is restored."""
+
+    def manifest(self) -> Json:
+        """Return the manifest. Raises `StoreNotFound`, `StoreFileLost`, `BackupsUnreachable`."""
+        ...
+
+    def copy(self, place: str, target: Path, facts: Json) -> None:
+        """Copy a file, durably. Raises `StoreFileLost` if it is damaged, `BackupsUnreachable`."""
+        ...
+
+
+class FolderSource:
+    """A backup in a folder."""
+
+    def __init__(self, backup: Path) -> None:
+        """Read the folder `backup`."""
+        self._backup = backup
+
+    def manifest(self) -> Json:
+        """Return the manifest."""
+        try:
+            return read_manifest(self._backup)
+        except FileNotFoundError:
+            raise StoreNotFound(folder=str(self._backup)) from None
+
+    def copy(self, place: str, target: Path, facts: Json) -> None:
+        """Copy a file, and compare what was written."""
+        source = self._backup / place
+        if not source.is_file() or digest_of(source, target) != facts["sha256"]:
+            check_file(source, facts)
+            check_file(target, facts)
+
+
+def restore(backup: BackupSource, folder: Path, progress: Progress) -> Json:
     """Restore a backup in `folder`, which is created; return the backup's manifest.
 
     Raises `StoreNotFound` without a backup, `StoreFileLost` if that is damaged, `CopyRefused` for a
-    folder with a store, `StoreLocked`, `FolderUnusable`, `StoreUnavailable`, `StoreCorrupt`.
+    folder with a store, `StoreLocked`, `FolderUnusable`, `StoreUnavailable`, `StoreCorrupt`,
+    `BackupsUnreachable`.
     """
-    try:
-        manifest = read_manifest(backup)
-    except FileNotFoundError:
-        raise StoreNotFound(folder=str(backup)) from None
+    manifest = backup.manifest()
     try:
         folder.mkdir(mode=_MODE, parents=True, exist_ok=True)
         lock = FolderLock(folder)
@@ -73,7 +106,7 @@ def _begin(folder: Path, digest: str) -> bool:
     return True
 
 
-def _copy(backup: Path, folder: Path, manifest: Json, progress: Progress) -> None:
+def _copy(backup: BackupSource, folder: Path, manifest: Json, progress: Progress) -> None:
     """Copy the files that are missing or differ, and compare what was written."""
     unfinished = folder / f"{LEVELDB}.restoring"
     unfinished.mkdir(mode=_MODE, exist_ok=True)
@@ -81,7 +114,10 @@ def _copy(backup: Path, folder: Path, manifest: Json, progress: Progress) -> Non
     done, size = 0, sum(facts["bytes"] for facts in files.values())
     for place, facts in sorted(files.items()):
         target = folder / place if place == FORMAT else unfinished / Path(place).name
-        _copy_file(backup / place, target, facts)
+        try:
+            check_file(target, facts)
+        except StoreFileLost:
+            backup.copy(place, target, facts)
         done += facts["bytes"]
         progress(done, size)
     for path in unfinished.iterdir():
@@ -90,12 +126,3 @@ def _copy(backup: Path, folder: Path, manifest: Json, progress: Progress) -> Non
     sync(unfinished)
     unfinished.rename(folder / LEVELDB)
     sync(folder)
-
-
-def _copy_file(source: Path, target: Path, facts: Json) -> None:
-    try:
-        check_file(target, facts)
-    except StoreFileLost:
-        if not source.is_file() or digest_of(source, target) != facts["sha256"]:
-            check_file(source, facts)
-            check_file(target, facts)

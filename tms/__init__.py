@@ -83,6 +83,7 @@ __all__ = [
     "AuthenticationOff",
     "BackupNotFound",
     "BackupRefused",
+    "BackupsUnreachable",
     "BadVersion",
     "CheckpointBehind",
     "Client",

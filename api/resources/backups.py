@@ -94,7 +94,7 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-_REFUSALS = ("backup_off", "backup_unsupported")
+_REFUSALS = ("backup_off", "backup_unsupported", "backups_unreachable")
 _OF_ONE = ("invalid_backup_name", "backup_running", *_REFUSALS)
 _FOR_SUPERUSERS = "With authentication, only superusers may do this."
 
@@ -118,7 +118,7 @@ OPERATIONS = (
         handler=partial(_start, Work.BACKUP),
         summary="Back up the store while the server serves",
         description="The backup has everything that was acknowledged before the request. It is "
-        f"taken in the server's `backup_folder`. {_FOR_SUPERUSERS}",
+        f"taken in the server's `backup_folder`, a folder or a URL. {_FOR_SUPERUSERS}",
         query=(_WAIT,),
         success="The backup is complete if `stage` is `done`; the server goes on with a running "
         "one.",

@@ -1,12 +1,16 @@
 """`tms backup` on a running server: by name, listed, pruned by count and age, and failures."""
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cli.conftest import Outcome, run_command
+from tests.scale import scaled, seed
+from tests.servers.ftp_server import PASSWORD, LocalFTPServer
 from tests.servers.server_process import ServerProcess
 
 
@@ -60,3 +64,44 @@ def test_a_restore_of_a_damaged_backup_says_which_file(
     code, _, err = run_command("restore", str(folder / "damaged"), str(tmp_path / "data"))
     assert (code, log.name in err) == (1, True)
     assert run_command("restore", str(folder / "none"), str(tmp_path / "data"))[0] == 3
+
+
+ROUNDS = scaled(20)
+
+
+def test_backups_at_a_url_outlive_killed_servers(tmp_path: Path) -> None:
+    chance, store = random.Random(seed()), f"leveldb:{tmp_path / 'data'}"
+    (tmp_path / "remote").mkdir()
+    with LocalFTPServer(tmp_path / "remote") as remote:
+        place = f"{remote.url}/backups"
+        flags = ("--backup-folder", place, "--leveldb-write-buffer-bytes", str(2**16))
+        for number in range(ROUNDS):
+            with ServerProcess(store, *flags) as server:
+                topics = f"{server.url}/v1/namespaces/default/topics"
+                httpx.put(f"{topics}/t")
+                body = {"messages": [chance.randbytes(2000).hex()] * 50}
+                assert httpx.post(f"{topics}/t/publish", json=body).is_success
+                url = f"{server.url}/v1/backups/b{number}?wait={chance.choice((0, 0, 30))}"
+                assert httpx.put(url).is_success
+                server.kill()
+        with ServerProcess(store, *flags) as server:
+            shown = place.replace(f"ann:{PASSWORD}@", "")
+            code, out, _ = run_command("backup", f"{shown}/last", "--url", server.url)
+            assert (code, f"{shown}/last has" in out) == (0, True)
+            assert run_command("backup", "ftp://x/last", "--url", server.url)[0] == 4
+            complete = names(server.url)
+            assert "last" in complete
+            for name in complete:
+                assert run_command("backup", "verify", name, "--url", server.url)[0] == 0
+            assert run_command("backup", "prune", "--url", server.url)[0] == 0
+            assert names(server.url) == ["last"]
+            assert PASSWORD not in server.log
+        restored = str(tmp_path / "restored")
+        assert run_command("restore", f"{place}/last", restored)[0] == 0
+        polled = run_command("poll", "t", "--url", f"leveldb:{restored}", "--json")[1]
+        assert len(polled.splitlines()) == ROUNDS * 50
+        assert run_command("restore", f"{place}/none", str(tmp_path / "none"))[0] == 3
+    with ServerProcess(store, *flags) as server:
+        code, _, err = run_command("backup", "b", "--url", server.url)
+        assert (code, "cannot be used;" in err, PASSWORD in err) == (6, True, False)
+        assert "cannot list the backups" in server.log

@@ -53,7 +53,7 @@ async def test_numbers_ascend_after_a_restore(tmp_path: Path) -> None:
     clock.set(NOW_MS - HOUR_MS)
     clock.reboot()
     restored = tmp_path / "restored"
-    restore_backup(tmp_path / "backups/b", restored, lambda done, size: None)
+    restore_backup(str(tmp_path / "backups/b"), restored, lambda done, size: None)
     services = await open_services(f"leveldb:{restored}", clock=clock)
     after = await numbers_of(services, "third")
     listed = await services.schedules.scheduled(T)

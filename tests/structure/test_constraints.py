@@ -12,7 +12,7 @@ LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PINS = [line for line in LINES if line and not line.startswith("#")]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 EXTRAS = (
-    *("server", "arrow", "auth", "etcd", "hbase", "otel", "postgresql"),
+    *("server", "arrow", "auth", "backup", "etcd", "hbase", "otel", "postgresql"),
     *("registry", "schemas", "spark", "zookeeper", "dev"),
 )
 """The extras that scripts/environment installs."""

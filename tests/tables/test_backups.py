@@ -6,15 +6,15 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tables.backups import BackupFolder, digest_of_manifest, read_manifest
 from tables.leveldb import LevelDBStore
-from tables.restoring import restore
+from tables.restoring import FolderSource, restore
 from tables.store import MESSAGE
 from tests.scale import scaled, seed
+from tests.tables.filled_stores import facts, fill, ignore, last_in
 from tms.core.errors import (
     CopyRefused,
     FolderUnusable,
@@ -26,16 +26,7 @@ from tms.core.errors import (
 from tms.core.values.store_access import StoreAccess
 
 CUTS = scaled(40)
-LAST = b"last"
 ELSEWHERE = Path("/dev/shm")
-
-
-def facts(created_ms: int = 1) -> dict[str, Any]:
-    return {"created_ms": created_ms, "tms": "0", "metadata": "in the store"}
-
-
-def ignore(done: int, size: int) -> None:
-    assert 0 <= done <= size
 
 
 @pytest.fixture
@@ -48,25 +39,6 @@ def store(tmp_path: Path) -> Iterator[LevelDBStore]:
 @pytest.fixture
 def folder(tmp_path: Path) -> BackupFolder:
     return BackupFolder(tmp_path / "backups")
-
-
-def fill(store: LevelDBStore, number: int, rows: int = 300) -> None:
-    """Write rows that fill several tables, then one with the batch number."""
-    batch = store.batch()
-    for row in range(rows):
-        batch.put(MESSAGE, b"%06d.%06d" % (number, row), random.Random(row).randbytes(500))
-    batch.put(MESSAGE, LAST, b"%d" % number)
-    store.write(batch)
-
-
-def last_in(store: LevelDBStore) -> int:
-    """Return the last batch's number; check that it and all earlier batches are complete."""
-    number = int(store.get(MESSAGE, LAST) or 0)
-    with store.scan(MESSAGE, b"", b"\xff") as rows:
-        keys = [key for key, _ in rows if key != LAST]
-    assert len(keys) == 300 * number
-    assert all(int(key[:6]) <= number for key in keys)
-    return number
 
 
 def taken(folder: BackupFolder, store: LevelDBStore, name: str, created_ms: int = 1) -> Path:
@@ -99,7 +71,7 @@ def test_a_backup_amid_writes_and_merges_is_the_store_at_one_moment(
             backup = taken(folder, store, f"b{number}", number)
             after = written
             restored = tmp_path / f"restored{number}"
-            restore(backup, restored, ignore)
+            restore(FolderSource(backup), restored, ignore)
             opened = LevelDBStore(restored)
             assert before <= last_in(opened) <= after + 1
             fill(opened, last_in(opened) + 1)
@@ -168,7 +140,7 @@ def test_each_flipped_bit_and_each_missing_file_is_told(
                 folder.verify("b", ignore)
             assert told.value.detail["file"] == str(path)
             with pytest.raises(StoreFileLost):
-                restore(backup, tmp_path / "restored", ignore)
+                restore(FolderSource(backup), tmp_path / "restored", ignore)
         path.write_bytes(content)
         shutil.rmtree(tmp_path / "restored", ignore_errors=True)
     folder.verify("b", ignore)
@@ -222,25 +194,25 @@ def test_an_interrupted_restore_is_no_store_and_continues(
                 raise StoreUnavailable
 
         with pytest.raises(StoreUnavailable):
-            restore(backup, target, stop)
+            restore(FolderSource(backup), target, stop)
         with pytest.raises(FolderUnusable, match="tms restore"):
             LevelDBStore(target)
         with pytest.raises(CopyRefused, match="another backup"):
-            restore(other, target, ignore)
+            restore(FolderSource(other), target, ignore)
         there = {each: each.stat().st_mtime_ns for each in target.glob("leveldb.restoring/*")}
         assert {each: there[each] for each in copied} == copied, "an equal file was copied again"
         copied = there
-    restore(backup, target, ignore)
+    restore(FolderSource(backup), target, ignore)
     opened = LevelDBStore(target)
     with opened.scan(MESSAGE, b"", b"\xff") as rows:
         assert sum(1 for _ in rows) == 1001
     with pytest.raises(StoreLocked):
-        restore(backup, target, ignore)
+        restore(FolderSource(backup), target, ignore)
     opened.close()
     with pytest.raises(CopyRefused, match="there is a store"):
-        restore(backup, target, ignore)
+        restore(FolderSource(backup), target, ignore)
     with pytest.raises(StoreNotFound):
-        restore(tmp_path / "nowhere", tmp_path / "other", ignore)
+        restore(FolderSource(tmp_path / "nowhere"), tmp_path / "other", ignore)
 
 
 def test_a_restore_whose_mark_alone_is_left_only_ends(
@@ -248,9 +220,9 @@ def test_a_restore_whose_mark_alone_is_left_only_ends(
 ) -> None:
     backup = taken(folder, store, "b")
     target = tmp_path / "restored"
-    restore(backup, target, ignore)
+    restore(FolderSource(backup), target, ignore)
     (target / "tms.restoring").write_text(digest_of_manifest(read_manifest(backup)))
     with pytest.raises(FolderUnusable):
         LevelDBStore(target)
-    restore(backup, target, ignore)
+    restore(FolderSource(backup), target, ignore)
     LevelDBStore(target).close()

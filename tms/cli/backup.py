@@ -13,6 +13,7 @@ from tms.cli.durations import duration
 from tms.cli.failure import ExitCode, stop
 from tms.cli.progress import drawing
 from tms.cli.target import Target, with_target
+from tms.core.errors import InvalidRequest
 from tms.core.limits import MS_PER_S
 from tms.core.runtime.clock import SystemClock
 from tms.core.values.backups import IN_THE_STORE, Backup, BackupsState, BackupWork, Stage
@@ -61,6 +62,10 @@ def backup(target: Target) -> None:
 @with_target
 def take(target: Target, name: NameArgument) -> None:
     """Back up the store while the server serves; `tms backup NAME` does the same."""
+    if "/" in name:  # the whole place, as in the answer
+        place, _, name = name.rpartition("/")
+        if place != (allowed := _state(target).folder):
+            raise InvalidRequest("invalid_backup_name", backup=name, only_in=allowed)
     done = _done(target, "PUT", name, "")
     state = _state(target)
     taken = next((each for each in state.backups if each.name == name), None)

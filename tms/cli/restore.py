@@ -15,6 +15,7 @@ from tms.core.values.backups import IN_THE_STORE
 EXAMPLES = """\b
 Examples:
   tms restore /backups/tms/monday /var/lib/tms
+  tms restore s3://bucket/tms/monday /var/lib/tms
 
 No server is needed. The folder must have no store; the backup is only read. The files are compared
 with the digests in the backup, and the store is opened once.
@@ -22,7 +23,7 @@ with the digests in the backup, and the store is opened once.
 Exit codes: 0 restored; 1 damaged backup or a store in the folder; 3 no backup there."""
 
 BackupArgument = Annotated[
-    Path, typer.Argument(metavar="BACKUP", help="The backup: its folder in backup_folder.")
+    str, typer.Argument(metavar="BACKUP", help="The backup: its folder, or its URL.")
 ]
 FolderArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="The data folder; it is created.")

@@ -20,6 +20,7 @@ from tms import __version__
 from tms.core.errors import BackupNotFound, BackupRefused, InvalidRequest, Stopping, TmsError
 from tms.core.limits import MS_PER_S
 from tms.core.runtime.clock import Clock
+from tms.core.runtime.extras import missing
 from tms.core.runtime.shared_work import shared
 from tms.core.text.credentials import without_credentials
 from tms.core.text.store_url import folder_of
@@ -29,10 +30,12 @@ from tms.server.stores import importing
 from tms.settings import Settings
 
 with importing("tables"):
-    from tables.backups import NAME, BackupFolder
+    from tables.backups import NAME, BackupFolder, BackupPlace
     from tables.leveldb import LevelDBStore
 
 _log = logging.getLogger(__name__)
+_LOOK_S_MAX = 5.0
+"""How long a start waits for the list of backups: a server starts without it, too."""
 
 
 class NoBackups:
@@ -66,7 +69,7 @@ class StoreBackups:
 
     def __init__(
         self,
-        folder: BackupFolder,
+        place: BackupPlace,
         services: OpenServices,
         store: LevelDBStore,
         *,
@@ -74,8 +77,8 @@ class StoreBackups:
         clock: Clock,
         created: Gauge,
     ) -> None:
-        """Keep them in `folder`; `metadata` says where namespaces, rules and tokens are."""
-        self._folder = folder
+        """Keep them in `place`; `metadata` says where namespaces, rules and tokens are."""
+        self._place = place
         self._services = services
         self._store = store
         self._metadata = metadata
@@ -87,8 +90,8 @@ class StoreBackups:
 
     async def state(self) -> BackupsState:
         """Return the backups."""
-        backups = await asyncio.to_thread(self._folder.backups)
-        return BackupsState(folder=str(self._folder.path), backups=backups, last=self._last)
+        backups = await asyncio.to_thread(self._place.backups)
+        return BackupsState(folder=self._place.shown, backups=backups, last=self._last)
 
     async def start(self, work: Work, name: str, wait_s: float) -> BackupWork:
         """Begin to take or verify a backup; wait for its end, at most `wait_s` seconds."""
@@ -112,13 +115,13 @@ class StoreBackups:
         self._check_idle()
         if not exists:
             raise BackupNotFound(backup=name)
-        self._task = asyncio.create_task(asyncio.to_thread(self._folder.delete, name))
+        self._task = asyncio.create_task(asyncio.to_thread(self._place.delete, name))
         await shared(self._task)
 
     async def _exists(self, name: str) -> bool:
         if not NAME.fullmatch(name):
             raise InvalidRequest("invalid_backup_name", backup=name)
-        return name in await asyncio.to_thread(self._folder.names)
+        return name in await asyncio.to_thread(self._place.names)
 
     def _check_idle(self) -> None:
         if self._task is not None and not self._task.done():
@@ -143,11 +146,11 @@ class StoreBackups:
             if began.work is Work.BACKUP:
                 await self._take(began.name, progress)
             else:
-                verify = partial(self._folder.verify, began.name, progress)
+                verify = partial(self._place.verify, began.name, progress)
                 ended["rows"] = await asyncio.to_thread(verify)
         except (TmsError, OSError) as error:
             _log.error("the %s of %s failed: %s", began.work, began.name, error)
-            ended = {"stage": Stage.FAILED, "failure": str(error)}
+            ended = {"stage": Stage.FAILED, "failure": without_credentials(str(error))}
         last = self._last or began
         self._last = replace(last, seconds=round(monotonic() - started, 3), **ended)
 
@@ -156,7 +159,7 @@ class StoreBackups:
         if engine.mark is not None:
             await engine.mark.store(engine.writer)
         facts = {"created_ms": now_ms, "tms": __version__, "metadata": self._metadata}
-        await asyncio.to_thread(self._folder.take, name, self._store, facts, progress)
+        await asyncio.to_thread(self._place.take, name, self._store, facts, progress)
         self._created.set(now_ms / MS_PER_S)
 
     async def close(self) -> None:
@@ -178,7 +181,7 @@ async def open_backups(
         return NoBackups("backup_off")
     store = services.upkeep.store
     assert isinstance(store, LevelDBStore)
-    backups = BackupFolder(Path(settings.backup_folder))
+    place = _place_of(settings.backup_folder, folder)
     elsewhere = settings.metadata and folder_of(settings.metadata) != folder
     metadata = without_credentials(settings.metadata) if elsewhere else IN_THE_STORE
     created = Gauge(
@@ -186,6 +189,21 @@ async def open_backups(
         "When the last backup was taken, in seconds since 1970; 0 if there is none.",
         registry=registry,
     )
-    listed = await asyncio.to_thread(backups.backups)
-    created.set(max((each.created_ms or 0 for each in listed), default=0) / MS_PER_S)
-    return StoreBackups(backups, services, store, metadata=metadata, clock=clock, created=created)
+    try:
+        async with asyncio.timeout(_LOOK_S_MAX):
+            listed = await asyncio.to_thread(place.backups)
+        created.set(max((each.created_ms or 0 for each in listed), default=0) / MS_PER_S)
+    except (TmsError, TimeoutError) as error:
+        _log.warning("cannot list the backups: %s", error or "there is no answer")
+    return StoreBackups(place, services, store, metadata=metadata, clock=clock, created=created)
+
+
+def _place_of(destination: str, store: Path) -> BackupPlace:
+    """Return the place of backups that the setting names, a folder or a URL."""
+    if "://" not in destination:
+        return BackupFolder(Path(destination))
+    try:
+        from tables.remote_backups import RemoteBackups  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as error:
+        raise missing("Backups at a URL need fsspec", error, "backup") from None
+    return RemoteBackups(destination, store / "staged")

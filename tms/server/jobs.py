@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tms.core.errors import Unavailable
 from tms.core.runtime.clock import SystemClock
+from tms.core.runtime.extras import missing
 from tms.core.services.mark import ClockElsewhere, latest_mark
 from tms.core.text.store_url import LEVELDB, folder_of, url_of_shard
 from tms.core.values.shards import EVERY_ID, OneShard, OwnIds
@@ -93,12 +94,26 @@ def open_pruning(store: str, settings: Settings, workers: int) -> StorePruning:
 
 
 def restore_backup(
-    backup: Path, folder: Path, progress: Callable[[int, int], None]
+    backup: str, folder: Path, progress: Callable[[int, int], None]
 ) -> dict[str, Any]:
-    """Restore a backup as the data folder `folder`. Raises as `tables.restoring.restore`."""
-    from tables.restoring import restore  # noqa: PLC0415  after tms.server.stores
+    """Restore a backup, a folder or a URL, as the data folder `folder`.
 
-    return restore(backup, folder, progress)
+    Raises as `tables.restoring.restore`, and `ModuleNotFoundError` without the extra `backup`.
+    """
+    from tables.restoring import (  # noqa: PLC0415  after tms.server.stores
+        BackupSource,
+        FolderSource,
+        restore,
+    )
+
+    source: BackupSource = FolderSource(Path(backup))
+    if "://" in backup:
+        try:
+            from tables.remote_backups import RemoteSource  # noqa: PLC0415  an extra
+        except ModuleNotFoundError as error:
+            raise missing("Backups at a URL need fsspec", error, "backup") from None
+        source = RemoteSource(backup)
+    return restore(source, folder, progress)
 
 
 class StoreCopy:

@@ -72,8 +72,9 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     )
     backup_folder: str = seldom(
         "",
-        "The folder of backups that `tms backup` asks for, best on another disk than the store. "
-        "The server writes backups nowhere else; without it there are none.",
+        "The folder of backups that `tms backup` asks for, best on another disk than the store, or "
+        "a URL of fsspec, such as s3://BUCKET/PATH (extra backup). The server writes backups "
+        "nowhere else; without it there are none.",
     )
     advertise: str = setting(
         "",

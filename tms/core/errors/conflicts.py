@@ -130,7 +130,7 @@ class BackupRefused(Conflict):
     problems = at(
         409,
         backup_off=(
-            "The server has no folder for backups: give it the setting backup_folder, and restart."
+            "The server has no place for backups: give it the setting backup_folder, and restart."
         ),
         backup_unsupported=(
             "A server backs up only a store in a folder. For HBase take a snapshot of each table "

@@ -79,6 +79,12 @@ class StoreUnavailable(Unavailable):
     problems = at(503, store_unavailable="The store cannot be used now; try again.")
 
 
+class BackupsUnreachable(Unavailable):
+    problems = at(
+        503, backups_unreachable="The place of the backups cannot be used; `reason` says why."
+    )
+
+
 class Stopping(Unavailable):
     problems = at(503, stopping="The service is stopping; try again.")
 

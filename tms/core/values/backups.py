@@ -64,6 +64,7 @@ class BackupsState:
     """The backups of a server."""
 
     folder: str
+    """The folder, or the URL without credentials."""
     backups: Sequence[Backup]
     """The oldest first."""
     last: BackupWork | None = None
@@ -74,13 +75,14 @@ class Backups(Protocol):
     """The backups of one server, in its event loop. One work at a time."""
 
     async def state(self) -> BackupsState:
-        """Return the backups. Raises `BackupRefused` (backup_off)."""
+        """Return the backups. Raises `BackupRefused` (backup_off), `BackupsUnreachable`."""
         ...
 
     async def start(self, work: Work, name: str, wait_s: float) -> BackupWork:
         """Begin to take or verify a backup; wait for its end, at most `wait_s` seconds.
 
-        Raises `BackupRefused`, `BackupNotFound`, `InvalidRequest` (invalid_backup_name).
+        Raises `BackupRefused`, `BackupNotFound`, `BackupsUnreachable`, `InvalidRequest`
+        (invalid_backup_name).
         """
         ...
 
