@@ -18,7 +18,7 @@ from tms.core.errors import InternalError, NoLeader, Stopping, TmsError
 from tms.core.services.cluster import LEADER
 from tms.core.text.credentials import shortened
 from tms.security.forwards import BOOT_HEADER
-from tms.wire.json_errors import ErrorBody, Problem, ProblemBody, number_in_json
+from tms.wire.json_errors import ErrorBody, ProblemBody, ProblemDetails, number_in_json
 from tms.wire.media_types import PROBLEM_TYPE
 
 RETRY_AFTER_S = 1
@@ -86,7 +86,7 @@ def challenges(error: TmsError) -> list[tuple[bytes, bytes]]:
 def problem_body(error: TmsError, request_id: str | None = None) -> bytes:
     """Return the body for `error` as RFC 9457 has it; `context` is the detail of `error_body`."""
     problem = error.problem
-    body = Problem(
+    body = ProblemDetails(
         type=f"urn:tms:error:{problem.code}",
         title=problem.message,
         status=problem.status,

@@ -161,7 +161,7 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
         }
     if status == _TOO_MANY:
         response["headers"]["RateLimit"] = {
-            "description": "What is left of the limit (`r`), and for how many seconds (`t`).",
+            "description": "What remains (`r`) until the limit is reset, in `t` seconds.",
             "schema": {"type": "string", "examples": ['"tms";r=0;t=7']},
         }
     return response

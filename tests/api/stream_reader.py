@@ -33,7 +33,7 @@ class StreamReader:
         return [message["id"] for message in self.messages]
 
     async def read(self, cut: int | None = None, until: int | None = None) -> bytes:
-        """Read one answer to its end, up to `cut` bytes, or until there are so many messages.
+        """Read one answer to its end, up to `cut` bytes, or until there are `until` messages.
 
         Return its head.
         """

@@ -38,7 +38,7 @@ class ErrorBody(msgspec.Struct):
     error: ProblemBody
 
 
-class Problem(msgspec.Struct, kw_only=True):
+class ProblemDetails(msgspec.Struct, kw_only=True):
     """An error as RFC 9457 has it, for callers whose Accept names its type."""
 
     type: Annotated[str, msgspec.Meta(description="`urn:tms:error:` and the code.")]
