@@ -161,7 +161,7 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
         }
     if status == _TOO_MANY:
         response["headers"]["RateLimit"] = {
-            "description": "What remains (`r`) until the limit is reset, in `t` seconds.",
+            "description": "The remaining requests (`r`), and the seconds until a reset (`t`).",
             "schema": {"type": "string", "examples": ['"tms";r=0;t=7']},
         }
     return response
