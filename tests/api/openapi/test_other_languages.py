@@ -1,6 +1,7 @@
 """Clients generated from the document for Go and TypeScript publish, poll, take and ack.
 
-The generators and their versions are in `go/`, `typescript/` and `heyapi/`; the first run downloads them.
+The generators and their versions are in `go/`, `typescript/` and `heyapi/`. The first run downloads
+them.
 """
 
 import json
