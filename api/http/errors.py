@@ -18,7 +18,7 @@ from tms.core.errors import InternalError, NoLeader, Stopping, TmsError
 from tms.core.services.cluster import LEADER
 from tms.core.text.credentials import shortened
 from tms.security.forwards import BOOT_HEADER
-from tms.wire.json_errors import ErrorBody, ProblemBody, number_in_json
+from tms.wire.json_errors import ErrorBody, ProblemBody, ProblemDetails, number_in_json
 from tms.wire.media_types import PROBLEM_TYPE
 
 RETRY_AFTER_S = 1
@@ -86,16 +86,15 @@ def challenges(error: TmsError) -> list[tuple[bytes, bytes]]:
 def problem_body(error: TmsError, request_id: str | None = None) -> bytes:
     """Return the body for `error` as RFC 9457 has it; `context` is the detail of `error_body`."""
     problem = error.problem
-    body = {
-        "type": f"urn:tms:error:{problem.code}",
-        "title": problem.message,
-        "status": problem.status,
-        "code": problem.code,
-        "context": {name: _json_of(value, name) for name, value in error.detail.items()},
-    }
-    if request_id is not None:
-        body["instance"] = f"urn:tms:request:{request_id}"
-    return json.dumps(body).encode()
+    body = ProblemDetails(
+        type=f"urn:tms:error:{problem.code}",
+        title=problem.message,
+        status=problem.status,
+        code=problem.code,
+        context={name: _json_of(value, name) for name, value in error.detail.items()},
+        instance=msgspec.UNSET if request_id is None else f"urn:tms:request:{request_id}",
+    )
+    return json.dumps(msgspec.to_builtins(body)).encode()
 
 
 def error_body(error: TmsError, request_id: str | None = None) -> bytes:

@@ -19,11 +19,15 @@ ENCODING = "content_encoding"
 SECURITY = "securitySchemes"
 """The component with the ways to authenticate, if an interface has it."""
 _CONTACT = {"name": "The authors of TMS"}
-_COMPRESSED: Json = {
+_HEADERS: Json = {
     "Compressed": {
         "description": "Present if the request accepts gzip.",
         "schema": {"const": "gzip"},
-    }
+    },
+    "EntityTag": {
+        "description": "For `If-None-Match`: the answer is 304 as long as this is the version.",
+        "schema": {"type": "string"},
+    },
 }
 Errors = Mapping[int, Sequence[tuple[str, str]]]
 """The codes of errors with their meanings, by status."""
@@ -73,7 +77,7 @@ def document_of(operations: Sequence[Operation], info: Info, schemas: Json) -> J
                 **info.components,
                 "schemas": schemas,
                 "responses": _shared_errors(operations, info),
-                "headers": _COMPRESSED,
+                "headers": _HEADERS,
                 "parameters": info.parameters,
             },
         },
@@ -122,6 +126,8 @@ def _operation(operation: Operation, info: Info) -> Json:
     headers = dict(operation.answer_headers)
     if operation.is_compressed:
         headers["Content-Encoding"] = {"$ref": "#/components/headers/Compressed"}
+    if operation.is_tagged:
+        headers["ETag"] = {"$ref": "#/components/headers/EntityTag"}
     if headers:
         success["headers"] = headers
     described["parameters"] = parameters

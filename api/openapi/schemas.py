@@ -29,7 +29,7 @@ from tms.wire.json_bodies import (
     RollbackBody,
 )
 from tms.wire.json_decoded_values import DecodedBody
-from tms.wire.json_errors import ErrorBody
+from tms.wire.json_errors import ErrorBody, ProblemDetails
 from tms.wire.json_fields import (
     BASE64_TEXT,
     ID_EXAMPLE,
@@ -64,6 +64,7 @@ _BODIES = schemas_of(
 _ANSWERS = schemas_of(
     {
         "Error": ErrorBody,
+        "Problem": ProblemDetails,
         "Message": MessageBody,
         "Topic": TopicBody,
         "DecodedMessage": DecodedBody,

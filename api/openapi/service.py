@@ -25,6 +25,7 @@ from tms.core.limits import NAME_CHARS_MAX
 from tms.wire.json_fields import COUNT, MESSAGE_ID, reference
 from tms.wire.json_ids import POINTER
 from tms.wire.json_schedules import SCHEDULED_ID
+from tms.wire.media_types import PROBLEM_TYPE
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503
@@ -146,7 +147,8 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
             "application/json": {
                 "schema": reference("Error"),
                 "examples": {code: {"$ref": f"#/components/examples/{code}"} for code in codes},
-            }
+            },
+            PROBLEM_TYPE: {"schema": reference("Problem")},
         },
     }
     if status in (_TOO_MANY, _UNAVAILABLE):
@@ -156,5 +158,10 @@ def _refusal(status: int, codes: Sequence[str]) -> Json:
                 "description": "The number of seconds after which to try again.",
                 "schema": seconds,
             }
+        }
+    if status == _TOO_MANY:
+        response["headers"]["RateLimit"] = {
+            "description": "The remaining requests (`r`), and the seconds until a reset (`t`).",
+            "schema": {"type": "string", "examples": ['"tms";r=0;t=7']},
         }
     return response

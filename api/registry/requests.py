@@ -92,6 +92,11 @@ async def answer(exchange: Exchange, body: Any) -> None:
     await exchange.answer(OK, _encode(body), _answer_type(exchange))
 
 
+async def answer_tagged(exchange: Exchange, body: Any) -> None:
+    """Answer with a JSON body and its ETag."""
+    await exchange.answer_tagged(_encode(body), _answer_type(exchange))
+
+
 async def answer_in_parts(
     exchange: Exchange, items: Sequence[B], body_of: Callable[[B], Any], at_once: int
 ) -> None:
@@ -107,8 +112,8 @@ async def answer_in_parts(
 
 
 async def answer_text(exchange: Exchange, text: str) -> None:
-    """Answer with a schema's text."""
-    await exchange.answer(OK, text.encode(errors="replace"), _answer_type(exchange))
+    """Answer with a schema's text, and its ETag."""
+    await exchange.answer_tagged(text.encode(errors="replace"), _answer_type(exchange))
 
 
 def flag(exchange: Exchange, name: str) -> bool:

@@ -14,6 +14,7 @@ from api.registry.requests import (
     Shown,
     answer,
     answer_in_parts,
+    answer_tagged,
     answer_text,
     facts_of,
     flag,
@@ -49,7 +50,7 @@ class SchemaHandlers(Handlers):
         if exchange.query and flag(exchange, "fetchMaxId"):
             greatest = lookup.max_id(self._registry.state, hint_of(exchange))
             body = msgspec.structs.replace(body, maxId=greatest)
-        await answer(exchange, body)
+        await answer_tagged(exchange, body)
 
     async def text_by_id(self, exchange: Exchange) -> None:
         """Answer with only the text."""
@@ -95,7 +96,7 @@ class SchemaHandlers(Handlers):
         schema = version.schema
         view = await shown(exchange, self._registry, schema)
         body = _body(version, view)
-        await answer(
+        await answer_tagged(
             exchange,
             msgspec.structs.replace(body, subject=UNSET, version=UNSET, ts=UNSET, deleted=UNSET),
         )
@@ -151,6 +152,7 @@ class SchemaHandlers(Handlers):
                 name="schema_by_id",
                 path="/schemas/ids/{id}",
                 handler=self.by_id,
+                is_tagged=True,
                 is_taskless=True,
                 summary="The schema of an id",
                 description="The answer comes from memory; the server reads the log only if "
@@ -163,6 +165,7 @@ class SchemaHandlers(Handlers):
                 name="schema_text_by_id",
                 path="/schemas/ids/{id}/schema",
                 handler=self.text_by_id,
+                is_tagged=True,
                 summary="The text of an id's schema",
                 description="The stored text, not wrapped in JSON.",
                 query=(p.SUBJECT_HINT, p.FORMAT),
@@ -197,6 +200,7 @@ class SchemaHandlers(Handlers):
                 name="schema_by_guid",
                 path="/schemas/guids/{guid}",
                 handler=self.by_guid,
+                is_tagged=True,
                 summary="The schema of a guid",
                 description="The guid is the MD5 of text, references, metadata and rules.",
                 query=(p.FORMAT, p.FIND_TAGS),

@@ -13,6 +13,7 @@ from api.registry.requests import (
     Handlers,
     answer,
     answer_registered,
+    answer_tagged,
     answer_text,
     flag,
     page,
@@ -46,7 +47,7 @@ class VersionHandlers(Handlers):
     async def _answer_version(self, exchange: Exchange, version: Version) -> None:
         view = await shown(exchange, self._registry, version.schema)
         body = version_body(version)
-        await answer(
+        await answer_tagged(
             exchange, msgspec.structs.replace(body, schema=view.schema, schemaTags=view.tags)
         )
 
@@ -145,6 +146,7 @@ class VersionHandlers(Handlers):
                 name="version",
                 path=VERSION,
                 handler=self.version,
+                is_tagged=True,
                 summary="A version",
                 description="A number is answered from memory; for `latest` the log is read.",
                 query=(p.DELETED, p.FORMAT, p.FIND_TAGS),
@@ -155,6 +157,7 @@ class VersionHandlers(Handlers):
                 name="version_text",
                 path=f"{VERSION}/schema",
                 handler=self.version_text,
+                is_tagged=True,
                 summary="A version's text",
                 description="The stored text, not wrapped in JSON.",
                 query=(p.DELETED, p.FORMAT),
@@ -165,6 +168,7 @@ class VersionHandlers(Handlers):
                 name="version_with_metadata",
                 path=f"{SUBJECT}/metadata",
                 handler=self.with_metadata,
+                is_tagged=True,
                 summary="The latest version with certain metadata",
                 description="`key` and `value` name a property, and may be given several times, in "
                 "turn.",

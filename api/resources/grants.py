@@ -225,6 +225,7 @@ OPERATIONS = (
         name="listRules",
         path=RULES,
         handler=list_rules,
+        is_tagged=True,
         summary="List the rules",
         description="They are in the order of the names that they apply to.",
         success="The current rules.",

@@ -191,6 +191,7 @@ OPERATIONS = (
         name="getTopic",
         path=TOPIC,
         handler=show,
+        is_tagged=True,
         summary="Show a topic's properties",
         description=(
             "All values are strings, including `ttl` and `generation`. A server started with "

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import tms
+from tests.api.rest import TOPIC
 from tests.docs.markdown import ROOT
 from tests.servers.server_process import ServerProcess
 from tests.waiting import WAIT_S_MAX, wait_until
@@ -124,6 +125,13 @@ def test_a_recipe_passes_requests_on(proxy: type, tmp_path: Path) -> None:
                 assert http.get("/health", headers=sent).headers["x-request-id"] == "mine"
                 assert http.get("/health").headers["x-request-id"]
                 wait_until(lambda: re.search(r" 192\.0\.2\.7 None GET /health .* mine", server.log))
+                assert http.put(TOPIC).status_code == httpx.codes.OK
+                with http.stream("GET", f"{TOPIC}/stream") as events:
+                    lines = events.iter_lines()
+                    for text in ("one", "two"):  # each arrives before the next one is published
+                        sent = {"Content-Type": "text/plain"}
+                        http.post(f"{TOPIC}/messages", content=text, headers=sent)
+                        assert any(f'"payload":"{text}"' in line for line in lines)
             with tms.connect(url, ca=str(tmp_path / "tms.pem")) as client:
                 topic = client.topic("orders")
                 topic.create()

@@ -114,6 +114,15 @@ def test_a_payload_that_is_not_the_json_it_says_is_base64() -> None:
         event(id=""),
         event(specversion="0.3"),
         event(source=None),
+        event(id=25),
+        event(subject=7),
+        event(subject=""),
+        event(dataschema=""),
+        event(datacontenttype=""),
+        event(datacontenttype="text"),
+        event(time="noon"),
+        event(time=1522949460),
+        *(event(time=f"2018-04-05T17:31{rest}") for rest in ("Z", ":00", ":00+05", ":00+25:00")),
         event(Upper="a"),
         event(nested={"a": 1}),
         event(fraction=1.5),
@@ -128,3 +137,11 @@ def test_wrong_events_are_refused(given: Any) -> None:
     with pytest.raises(InvalidRequest) as refused:
         messages_of(json.dumps(given).encode(), is_batch=False, key=None)
     assert refused.value.code == "invalid_body"
+
+
+@pytest.mark.parametrize("rest", ["Z", "z", ".000000001Z", "+01:00", "-23:59"])
+def test_times_of_any_zone_and_fraction_stay_as_they_are(rest: str) -> None:
+    sent = event(time=f"2018-04-05T17:31:00{rest}", subject=None, dataschema=None)
+    message = one_message(sent)
+    assert message.headers["ce_time"].decode() == sent["time"]
+    assert set(message.headers) == {f"ce_{name}" for name in (*event(), "time")}

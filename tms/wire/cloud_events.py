@@ -29,7 +29,15 @@ CONTENT_TYPE_HEADER: Final = "content-type"
 _PREFIX: Final = "ce_"
 _VERSION: Final = "1.0"
 _REQUIRED: Final = ("id", "source", "specversion", "type")
+_NOT_EMPTY: Final = ("dataschema", "subject")
+_TEXTS: Final = frozenset((*_REQUIRED, *_NOT_EMPTY, "datacontenttype", "time"))
 _NAME = re.compile(r"[a-z0-9]+", re.ASCII)
+_MEDIA_TYPE = re.compile(r"[^\s/;]+/[^\s/;]+\s*(;.*)?", re.DOTALL)
+_TIME = re.compile(  # RFC 3339
+    r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
+    r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII | re.IGNORECASE,
+)
 _CHARS_SHOWN = 80
 _JSON_TYPE = "application/json"
 
@@ -44,6 +52,17 @@ def message_of(
     attributes: Attributes, data: bytes, content_type: str | None, key: bytes | None
 ) -> Message:
     """Return the message of an event. Raises `InvalidRequest` (invalid_body)."""
+    _check(attributes, content_type)
+    if key is None and "partitionkey" in attributes:
+        key = attributes["partitionkey"].encode()
+    headers = {f"{_PREFIX}{name}": value.encode() for name, value in attributes.items()}
+    if content_type is not None:
+        headers[CONTENT_TYPE_HEADER] = content_type.encode()
+    return Message(data, key, headers)
+
+
+def _check(attributes: Attributes, content_type: str | None) -> None:
+    """Raise `InvalidRequest` for what the specification does not allow."""
     for name in attributes:
         if not _NAME.fullmatch(name):
             shown = shortened(name, _CHARS_SHOWN)
@@ -51,15 +70,18 @@ def message_of(
     for name in _REQUIRED:
         if not attributes.get(name):
             raise _refused(f"the attribute {name} is missing or empty")
+    for name in _NOT_EMPTY:
+        if attributes.get(name) == "":
+            raise _refused(f"the attribute {name} is empty")
+    if "time" in attributes and not _TIME.fullmatch(attributes["time"]):
+        shown = shortened(attributes["time"], _CHARS_SHOWN)
+        raise _refused("the time is not one of RFC 3339", time=shown)
+    if content_type is not None and not _MEDIA_TYPE.fullmatch(content_type):
+        shown = shortened(content_type, _CHARS_SHOWN)
+        raise _refused("the type of the data is not a media type", type=shown)
     if attributes["specversion"] != _VERSION:
         shown = shortened(attributes["specversion"], _CHARS_SHOWN)
         raise _refused("the only supported specversion is 1.0", specversion=shown)
-    if key is None and "partitionkey" in attributes:
-        key = attributes["partitionkey"].encode()
-    headers = {f"{_PREFIX}{name}": value.encode() for name, value in attributes.items()}
-    if content_type is not None:
-        headers[CONTENT_TYPE_HEADER] = content_type.encode()
-    return Message(data, key, headers)
 
 
 def messages_of(body: bytes, *, is_batch: bool, key: bytes | None) -> list[Message]:
@@ -74,6 +96,8 @@ def _message_of_json(event: dict[str, msgspec.Raw], key: bytes | None) -> Messag
     attributes = {}
     for name, raw in event.items():
         value = msgspec.json.decode(raw)
+        if value is not None and name in _TEXTS and not isinstance(value, str):
+            raise _refused(f"the attribute {name} is a string")
         if isinstance(value, bool):
             attributes[name] = "true" if value else "false"
         elif isinstance(value, str | int):
@@ -154,7 +178,7 @@ def encode_event(message: Message, source: str) -> bytes:
     content_type = headers.get(CONTENT_TYPE_HEADER)
     if content_type is not None:
         event["datacontenttype"] = content_type
-    if not message.is_tombstone:
+    if message.payload:
         event |= _data_of(message.payload, content_type)
     return encode(event)
 

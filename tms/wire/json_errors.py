@@ -38,6 +38,20 @@ class ErrorBody(msgspec.Struct):
     error: ProblemBody
 
 
+class ProblemDetails(msgspec.Struct, kw_only=True):
+    """An error as RFC 9457 has it, for callers whose Accept names its type."""
+
+    type: Annotated[str, msgspec.Meta(description="`urn:tms:error:` and the code.")]
+    title: Annotated[str, msgspec.Meta(description="Always the same text for a code.")]
+    status: Annotated[int, msgspec.Meta(ge=400, le=599)]
+    code: str
+    context: Annotated[dict[str, Any], msgspec.Meta(description="Facts about this error.")]
+    instance: Annotated[
+        str | msgspec.UnsetType,
+        msgspec.Meta(description="`urn:tms:request:` and the id of the request."),
+    ] = msgspec.UNSET
+
+
 def number_in_json(name: str, value: int) -> int | str:
     """Return a number of a detail as JSON."""
     is_safe = abs(value) <= JSON_INTEGER_MAX and not name.endswith(_IDS)

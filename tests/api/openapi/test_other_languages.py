@@ -1,6 +1,7 @@
 """Clients generated from the document for Go and TypeScript publish, poll, take and ack.
 
-The generators and their versions are in `go/` and `typescript/`; the first run downloads them.
+The generators and their versions are in `go/`, `typescript/` and `heyapi/`. The first run downloads
+them.
 """
 
 import json
@@ -93,6 +94,18 @@ def test_a_client_in_typescript(server: ServerProcess, tmp_path: Path) -> None:
     run(folder, "node", "main.js", server.url)
 
     check_result(server, "from-typescript")
+
+
+def test_a_client_of_hey_api(server: ServerProcess, tmp_path: Path) -> None:
+    skip_without_npm()
+    folder = copied(HERE / "heyapi", tmp_path)
+    run(folder, *INSTALL)
+    run(folder, "npx", "openapi-ts", "--input", "openapi.json", "--output", "client")
+    run(folder, "npx", "tsc")
+
+    run(folder, "node", "main.js", server.url)
+
+    check_result(server, "from-hey-api")
 
 
 def test_our_client_has_the_types_of_the_document(tmp_path: Path) -> None:

@@ -139,3 +139,17 @@ async def test_the_modes_of_a_scope_are_removed_with_those_in_it(api: Api) -> No
     assert await set_scopes() == ["/:.c:d"]
     assert (await api.call("DELETE", "/mode/:.c:?recursive=true"))[0] == 200
     assert refused(*await api.call("DELETE", "/mode/:.c:?recursive=true")) == 40401
+
+
+async def test_an_unchanged_schema_is_not_sent_again(api: Api) -> None:
+    made = (await api.register("s", '"int"'))["id"]
+    places = [f"/schemas/ids/{made}", "/subjects/s/versions/latest"]
+    places += [f"{place}/schema" for place in places]
+    for place in places:
+        tag = (await api.http.get(place)).headers["etag"]
+        again = await api.http.get(place, headers={"if-none-match": tag})
+        assert (again.status_code, again.content) == (304, b"")
+    latest, tag = places[1], (await api.http.get(places[1])).headers["etag"]
+    await api.register("s", '"long"')
+    changed = await api.http.get(latest, headers={"if-none-match": tag})
+    assert (changed.status_code, changed.json()["version"]) == (200, 2)

@@ -160,6 +160,7 @@ async def test_over_the_rate_it_is_429_with_when_to_come_again(rest: Rest) -> No
 
     assert refusal(refused) == (429, "publish_rate_exceeded")
     assert refused.headers["retry-after"] == "3"
+    assert refused.headers["ratelimit"] == '"tms";r=0;t=3'
     assert refused.json()["error"]["detail"] == {
         "namespace": "ns",
         "retry_after_s": 3,

@@ -13,6 +13,7 @@ import pytest
 from tests.api.rest import NOW_MS, TOPIC, Wire
 from tests.api.security.asking import TIMES, quick, statuses, take_away, waiting, waiting_poll
 from tests.api.security.secured import Pair, pair_of_servers
+from tests.api.stream_reader import StreamReader
 from tests.manual_clock import ManualClock
 from tests.waiting import WAIT_S_MAX, in_time, turns, until
 from tms.core.values.topic import TopicId
@@ -135,6 +136,36 @@ async def test_a_standby_gives_no_message_that_comes_after(
         return
     assert answer.status_code == 401
     assert b"secret" not in answer.content
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("what", ["token", "end", "rule"])
+async def test_a_stream_that_waits_ends(
+    pair: Pair, reader: dict[str, str], way: str, what: str, quick: None
+) -> None:
+    if what == "end":
+        reader = await pair.token("ann", expires_ms=pair.clock.now_ms() + 1000)
+    stream = StreamReader(pair.servers[way].http.base_url.port or 0, fields=reader)
+    reading = asyncio.create_task(stream.read())
+    await until(lambda: waiting(pair) == 1)
+    status = await take_away(pair, what, reader)
+    head = await reading
+    assert not head or b" 200 " in head  # a standby may not have passed the head on yet
+    await until(lambda: waiting(pair) == 0)
+    assert b" %d " % status in await stream.read()
+
+
+@pytest.mark.parametrize("what", ["token", "rule"])
+async def test_a_stream_gives_no_message_that_comes_after(
+    pair: Pair, reader: dict[str, str], what: str
+) -> None:
+    stream = StreamReader(pair.leader.http.base_url.port or 0, fields=reader)
+    reading = asyncio.create_task(stream.read())
+    await until(lambda: waiting(pair) == 1)
+    await take_away(pair, what, reader)
+    await pair.services.messaging.publish(T, [b"secret"])
+    await reading
+    assert stream.messages == []
 
 
 @pytest.mark.parametrize("way", WAYS)
