@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS
+from tests.core.naive_filters import matches
 from tms.core.errors import InvalidRequest, StoreCorrupt
 from tms.core.values.filter_expressions import (
     Either,
@@ -49,25 +50,6 @@ MESSAGES = st.builds(
 ) | st.builds(tombstone, VALUES, st.dictionaries(NAMES, VALUES, max_size=2)).map(
     lambda message: message._replace(id=bytes(20))
 )
-
-
-def matches(expression: Expression, message: Message) -> bool:
-    """Evaluate a filter on a decoded message."""
-    match expression:
-        case Not(part):
-            return not matches(part, message)
-        case Every(parts):
-            return all(matches(part, message) for part in parts)
-        case Either(parts):
-            return any(matches(part, message) for part in parts)
-        case FieldTest(header, operator, value):
-            found = message.key if header is None else message.headers.get(header)
-            return {
-                Operator.EXISTS: found is not None,
-                Operator.EQUALS: found == value,
-                Operator.DIFFERS: found != value,
-                Operator.BEGINS: found is not None and found[: len(value)] == value,
-            }[operator]
 
 
 @given(EXPRESSIONS, st.lists(MESSAGES, max_size=12), st.integers(1, 12))

@@ -16,7 +16,7 @@ from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.cleanup.nobody import NoServices
 from tests.core.framed_messages import SMALL
-from tests.core.test_filters import matches
+from tests.core.naive_filters import matches
 from tests.manual_clock import ManualClock
 from tests.messaging.at_once import Gate, asked_at_once
 from tests.messaging.deleted_rows import take_in_what_was_deleted

@@ -65,8 +65,9 @@ class FilteredPageBuilder(PageBuilder):
     filter: Filter
     remaining: int
     """How many more messages to return."""
-    read_to: bytes = b""
-    """The position after the last message that was read."""
+    read_to: bytes
+    """The position after the last message that was read; the reader's if none was."""
+    start: bytes
     matching: int = 0
     is_cut: bool = False
     """Whether the last message to return was found, so what follows it was not read."""
@@ -92,7 +93,9 @@ class FilteredPageBuilder(PageBuilder):
 
     def page(self) -> FilteredPage:
         """Return the page."""
-        position = self.read_to if self.is_cut else max(self.position, self.read_to)
+        position = self.read_to
+        if not self.is_cut and self.position != self.start:
+            position = max(self.position, position)
         if self.done and not self.is_cut:
             return FilteredPage(self.blocks, self.matching, None, self.stopped_at, position)
         return FilteredPage(self.blocks, self.matching, position, None, position)

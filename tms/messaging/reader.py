@@ -108,7 +108,15 @@ class Reader:
         else:
             await asyncio.sleep(0)  # a page in memory that nothing matches is read without a wait
             draft = FilteredPageBuilder(
-                position, READ_MAX, bytes_max, stored, reading.end, filter=chosen, remaining=limit
+                position,
+                READ_MAX,
+                bytes_max,
+                stored,
+                reading.end,
+                filter=chosen,
+                remaining=limit,
+                read_to=reading.position,
+                start=position,
             )
         if not is_all_shown:
             draft.cached_from = state.cached_from(self._clock)

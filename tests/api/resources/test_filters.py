@@ -10,8 +10,6 @@ import pyarrow as pa
 import pytest
 
 from api.resources import poll as poll_module
-from tests.api.resources.test_poll_transactions import STOPPED_AT, end
-from tests.api.resources.test_stream import reading
 from tests.api.rest import TOPIC, Rest, avro_poll, live, refusal
 from tests.api.transactions import started
 from tests.waiting import in_time
@@ -27,6 +25,7 @@ from tms.wire.media_types import AVRO_FRAMES_TYPE, POLLED_ARROW_TYPE
 
 pytestmark = pytest.mark.anyio
 
+STOPPED_AT = "tms-stopped-at-transaction"
 FILTER = 'key = "a" and not header.test exists'
 QUERY = f"?filter={quote(FILTER)}"
 
@@ -43,6 +42,11 @@ async def publish(rest: Rest, *messages: Message, pointer: int | None = None) ->
     body = AVRO_FRAMES.encode_publish(PublishRequest(pointer, bodies))
     await rest.post("publish", body, AVRO_FRAMES_TYPE)
     return [message_id for message_id, _ in (await rest.messages())[-len(messages) :]]
+
+
+async def commit(rest: Rest, transaction_id: int) -> None:
+    answer = await rest.http.post(f"/v1/transactions/{transaction_id}/commit")
+    assert answer.status_code == 200, answer.text
 
 
 def keyed(*keys: str) -> list[Message]:
@@ -117,15 +121,11 @@ async def test_each_format_has_the_messages_that_match(topic: Rest) -> None:
     assert len(events) == 2
 
 
-@pytest.mark.parametrize("verb", ["poll", "stream"])
 @pytest.mark.parametrize("text", ["", "key", 'payload = "a"', 'key = "a" "'])
-async def test_a_bad_filter_is_refused(topic: Rest, verb: str, text: str) -> None:
-    if verb == "stream":
-        answer = await topic.http.get(f"{TOPIC}/stream", params={"filter": text})
-    else:
-        answer = await topic.post("poll", {"filter": text})
-        again = await topic.post("poll", {}, query=f"?filter={quote(text)}")
-        assert again.json()["error"]["detail"] == answer.json()["error"]["detail"]
+async def test_a_bad_filter_is_refused(topic: Rest, text: str) -> None:
+    answer = await topic.post("poll", {"filter": text})
+    again = await topic.post("poll", {}, query=f"?filter={quote(text)}")
+    assert again.json()["error"]["detail"] == answer.json()["error"]["detail"]
     assert refusal(answer) == (400, "invalid_filter")
 
 
@@ -191,7 +191,7 @@ async def test_a_transaction_in_progress_stops_it(topic: Rest) -> None:
     answer = await topic.post("poll", {}, query=committed)
     assert answer.headers[STOPPED_AT] == str(open_one)
     assert await poll(topic, committed) == ("", after(first), True)
-    await end(topic, open_one, "commit")
+    await commit(topic, open_one)
     assert (await poll(topic, committed))[0] == "0"
 
 
@@ -208,7 +208,7 @@ async def test_a_wait_at_a_transaction_names_it_and_the_position(
     answer = await topic.http.send(request, stream=True)
     assert answer.headers[STOPPED_AT] == str(open_one)
     assert answer.headers["tms-next-position"] == after(first)
-    await end(topic, open_one, "commit")
+    await commit(topic, open_one)
     assert [each["payload"] for each in json.loads(await answer.aread())] == ["0"]
 
 
@@ -218,7 +218,7 @@ async def test_stored_messages_are_tested_too(topic: Rest) -> None:
     body = {"transactionWritePointer": str(pointer), "messages": messages}
     assert (await topic.post("store", body)).status_code == 200
     await topic.post("publish", {"transactionWritePointer": str(pointer), "messages": []})
-    await end(topic, pointer, "commit")
+    await commit(topic, pointer)
 
     payloads, position, is_at_end = await poll(topic, f"{QUERY}&isolation=committed", limit=1)
     assert (payloads, is_at_end) == ("a", False)
@@ -232,20 +232,6 @@ async def test_what_has_expired_is_passed(topic: Rest) -> None:
     trimmed: httpx.Response = await topic.post("trim", {"before": topic.clock.now_ms()})
     assert trimmed.status_code == 200
 
-    payloads, position, is_at_end = await poll(topic, QUERY, startFrom=first)
-    assert (payloads, is_at_end) == ("", True)
-    assert position > first
-
-
-async def test_a_stream_has_the_messages_that_match_and_passes_others(topic: Rest) -> None:
-    await publish(topic, *keyed("b", "a"))
-
-    async with reading(topic, f"{QUERY}&wait=0.1") as stream:
-        assert await stream.messages(1) == ["1"]
-        [last] = await publish(topic, *keyed("b"))
-        while stream.seen != last:
-            await stream.next()
-    async with reading(topic, f"{QUERY}&wait=0.1", **{"last-event-id": last}) as stream:
-        [matching] = await publish(topic, *keyed("a"))
-        assert await stream.messages(1) == ["0"]
-        assert stream.seen == matching
+    assert await poll(topic, QUERY, startFrom=first) == ("", first, True)
+    [later] = await publish(topic, *keyed("b"))
+    assert await poll(topic, QUERY, startFrom=first) == ("", after(later), True)
