@@ -263,7 +263,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
     @rule(text=st.sampled_from(["", 'key = "k"', "not key exists"]), member=MEMBERS)
     def set_filter(self, text: str, member: str) -> None:
         self.run(self.services.groups.set_group(TOPIC, "g", {"filter": text}))
-        # What was read before is still delivered, and what was passed is not.
+        # Messages that were read before are still delivered, passed ones are not.
         self.passable |= self.passed
         self.passed.clear()
         self.filter = text
