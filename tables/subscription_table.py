@@ -31,6 +31,7 @@ _SHARED = b"\x02"
 _LATER: Sequence[Sequence[str]] = (
     ("attempts_max", "dead_letter", "dead_letters_max", "dead_letters_per_s"),
     ("rate",),
+    ("filter",),
 )
 """Settings that came later, those together that came together. Earlier versions refuse a group with
 settings that they do not know, so these are stored only if one of them differs from its default."""

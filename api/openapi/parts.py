@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tms.core.limits import TTL_S_MAX
-from tms.wire.json_fields import Json
+from tms.wire.json_fields import FILTER, Json
 
 READ_POINTER = "1699999999999999999"
 WRITE_POINTER = "1700000000000000000"
@@ -69,6 +69,9 @@ def parameter(
     required = {"required": True} if is_required else {}
     described = {"description": description, "schema": schema, **example}
     return {"name": name, "in": place, **required, **described}
+
+
+FILTER_PARAMETER = parameter("filter", FILTER["description"], FILTER)
 
 
 def query_choice(name: str, choices: tuple[str, ...], default: str, description: str) -> Json:

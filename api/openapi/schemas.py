@@ -5,6 +5,7 @@ Examples are valid requests, and answers as the server sends them.
 """
 
 from api.openapi.parts import (
+    FILTER_PARAMETER,
     TIMESTAMP,
     TTL,
     WRITE_POINTER,
@@ -32,6 +33,7 @@ from tms.wire.json_decoded_values import DecodedBody
 from tms.wire.json_errors import ErrorBody, ProblemDetails
 from tms.wire.json_fields import (
     BASE64_TEXT,
+    FILTER,
     ID_EXAMPLE,
     MESSAGE_ID,
     NULL,
@@ -102,6 +104,8 @@ SCHEMAS: Json = {
                 "description": "The id of the transaction at which the reader stopped; else null.",
                 **one_of(POINTER, NULL),
             },
+            "nextPosition": {"description": "The header `TMS-Next-Position`.", **MESSAGE_ID},
+            "atEnd": {"description": "The header `TMS-At-End`.", "type": "boolean"},
         },
         "additionalProperties": False,
     },
@@ -240,6 +244,7 @@ POLL_CONTENT = {
         afterMessage={"startFrom": ID_EXAMPLE, "inclusive": False, "limit": 100},
         fromTime={"startFrom": TIMESTAMP},
         range={"startFrom": TIMESTAMP, "end": ID_EXAMPLE},
+        filtered={"filter": FILTER["examples"][0]},
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
@@ -298,4 +303,5 @@ POLL_QUERY: tuple[Json, ...] = (
         "The end: no messages from this id on. It cannot be used with `wait`.",
         MESSAGE_ID,
     ),
+    FILTER_PARAMETER,
 )

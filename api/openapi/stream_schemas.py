@@ -1,6 +1,6 @@
 """The query and the answer of a stream, for the OpenAPI document."""
 
-from api.openapi.parts import TIMESTAMP, parameter, query_choice, query_wait
+from api.openapi.parts import FILTER_PARAMETER, TIMESTAMP, parameter, query_choice, query_wait
 from tms.core.values.groups import SeekTo
 from tms.wire.event_stream import EVENT_STREAM_TYPE
 from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME, Json
@@ -29,4 +29,5 @@ STREAM_QUERY: tuple[Json, ...] = (
         "all",
         "All messages, or only committed ones, up to the first one that may still commit.",
     ),
+    FILTER_PARAMETER,
 )

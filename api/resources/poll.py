@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 from typing import Protocol
 
 from api.http.exchange import BROKEN_OFF, JSON_TYPE, OK, ClientGone, Exchange
@@ -33,15 +34,27 @@ from api.resources.waiting import wait_for
 from tms.core.errors import InvalidRequest, RequestError, RulesUnavailable
 from tms.core.runtime.loop_turns import LoopTurns
 from tms.core.runtime.rare_log import RareLog
-from tms.core.services.messaging import STOPPED_AT, MessagingService, Page, Stopped
+from tms.core.services.messaging import (
+    AT_END,
+    NEXT_POSITION,
+    STOPPED_AT,
+    FilteredPage,
+    MessagingService,
+    Page,
+    Stopped,
+)
+from tms.core.values.filters import Filter, filter_of
 from tms.core.values.message import MessageBlock, position_of
 from tms.core.values.reading import Reading, View, isolation_of
 from tms.core.values.topic import TopicId
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
+from tms.wire.json_fields import MESSAGE_ID
 from tms.wire.json_ids import POINTER
 from tms.wire.transaction_codec import decode_transaction
 
+_FILTERED_S_MAX = 5.0
+_STOPPED_AT = STOPPED_AT.encode()
 _JOINED_BYTES_MAX = 1024 * 1024
 """Joined blocks get no more pages once they have this number of bytes."""
 
@@ -106,10 +119,16 @@ class AnswerWithStop:
         self._messages = messages
         self._start = b'{"messages":'
         self._stopped_at: int | None = None
+        self._next = b""
 
     async def part(self, page: Page) -> Sequence[bytes]:
         """Return the messages of a page."""
         self._stopped_at = page.stopped_at
+        if isinstance(page, FilteredPage):
+            self._next = b',"nextPosition":"%s","atEnd":%s' % (
+                page.position.hex().encode(),
+                b"true" if page.next_position is None else b"false",
+            )
         parts = await self._messages.part(page)
         if not parts:
             return parts
@@ -119,7 +138,8 @@ class AnswerWithStop:
     def end(self) -> bytes:
         """Return the last bytes of the answer, with where the last page stopped."""
         stopped_at = b"null" if self._stopped_at is None else b'"%d"' % self._stopped_at
-        return b'%s%s,"stoppedAt":%s}' % (self._start, self._messages.end(), stopped_at)
+        end = self._messages.end()
+        return b'%s%s,"stoppedAt":%s%s}' % (self._start, end, stopped_at, self._next)
 
 
 def _view_of(request: PollRequest, values: Mapping[str, str]) -> View:
@@ -160,6 +180,14 @@ def _end_of(request: PollRequest, values: Mapping[str, str], wait_s: float) -> b
     return end
 
 
+def _filter_of(request: PollRequest, values: Mapping[str, str]) -> Filter | None:
+    """Return the filter in the body or in the query. Raises `InvalidRequest`."""
+    text = values.get("filter", request.filter)
+    if request.filter not in (None, text):
+        raise InvalidRequest("invalid_query", filter=text, in_body=request.filter)
+    return None if text is None else filter_of(text)
+
+
 def _reading_of(exchange: Exchange, body_format: BodyFormat, body: bytes) -> tuple[Reading, float]:
     """Return what a request reads, and how many seconds it will wait."""
     context = exchange.context
@@ -171,7 +199,7 @@ def _reading_of(exchange: Exchange, body_format: BodyFormat, body: bytes) -> tup
     values = values_of(exchange.query)
     wait_s = wait_of(values, context.limits.poll_wait_s_max)
     view, end = _view_of(request, values), _end_of(request, values, wait_s)
-    return Reading(position, limit, view, end), wait_s
+    return Reading(position, limit, view, end, _filter_of(request, values)), wait_s
 
 
 class _Poll:
@@ -234,6 +262,10 @@ class _Poll:
             return await self._wait_for_page(exchange, wait_s, content_type)
         return page
 
+    def headers(self, stopped_at: int | None) -> Headers:
+        """Return the headers of an answer whose reader stops at a transaction."""
+        return () if stopped_at is None else ((_STOPPED_AT, b"%d" % stopped_at),)
+
     async def _wait_for_page(self, exchange: Exchange, wait_s: float, content_type: bytes) -> Page:
         """Wait for a page. Raises as `wait_for`."""
         stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -243,15 +275,58 @@ class _Poll:
                 stopped.set_result(transaction_id)
 
         async def begin() -> None:
-            await exchange.start_stream(content_type, _stopped_at(stopped.result()))
+            await exchange.start_stream(content_type, self.headers(stopped.result()))
             exchange.send_head()
 
         work = partial(self.page, wait_s, stopped=tell)
         return await wait_for(exchange, work, event=stopped, at_event=begin)
 
 
-def _stopped_at(transaction_id: int | None) -> Headers:
-    return () if transaction_id is None else ((STOPPED_AT.encode(), b"%d" % transaction_id),)
+class _FilteredPoll(_Poll):
+    """A poll with a filter. Its answer is one part, which says where to continue.
+
+    The answer ends after `_FILTERED_S_MAX`, or about `_JOINED_BYTES_MAX` of messages that match.
+    """
+
+    _is_at_end = False
+
+    async def page(
+        self,
+        wait_s: float = 0.0,
+        messages_max: int | None = None,
+        stopped: Stopped | None = None,
+    ) -> Page:
+        """Return the next page, and move the position after it."""
+        page = await super().page(wait_s, messages_max, stopped)
+        self._is_at_end = page.next_position is None
+        self._reading = self._reading._replace(position=page.after(self._reading.position))
+        return page
+
+    async def first_page(self, exchange: Exchange, wait_s: float, content_type: bytes) -> Page:
+        """Return all messages of the answer; if there are none, wait for one."""
+        until_s = monotonic() + _FILTERED_S_MAX
+        page = await self.page()
+        blocks, count = list(page.blocks), page.count
+        size = sum(len(block.items) for block in blocks)
+        while not self.is_done and size < _JOINED_BYTES_MAX and monotonic() < until_s:
+            await exchange.check_again()
+            page = await self.page()
+            blocks += page.blocks
+            count += page.count
+            size += sum(len(block.items) for block in page.blocks)
+        if not count and self._is_at_end and wait_s > 0:
+            page = await self._wait_for_page(exchange, wait_s, content_type)
+            blocks, count = list(page.blocks), page.count
+        self.is_done = True
+        return replace(page, blocks=blocks, count=count)
+
+    def headers(self, stopped_at: int | None) -> Headers:
+        """Return the headers of an answer, which say where to continue."""
+        return (
+            *super().headers(stopped_at),
+            (NEXT_POSITION.encode(), self._reading.position.hex().encode()),
+            (AT_END.encode(), b"true" if self._is_at_end else b"false"),
+        )
 
 
 def _is_all(page: Page, reading: Reading, wait_s: float) -> bool:
@@ -270,7 +345,7 @@ async def poll(exchange: Exchange) -> None:
     if exchange.wants_decoded:
         decoded: PollAnswer = await DecodedAnswer.to(exchange)
         decoded = AnswerWithStop(decoded) if tells_stop else decoded
-        await _answer(exchange, _Poll(messaging, topic_id, reading, 0), wait_s, decoded)
+        await _answer(exchange, _poll_of(messaging, topic_id, reading), wait_s, decoded)
         return
     answer_format = exchange.answer_format(body_format)
     joined = answer_format.joined_messages
@@ -284,8 +359,15 @@ async def poll(exchange: Exchange) -> None:
         parts.append(answer_format.encode_end(first=not parts))
         await exchange.answer(OK, b"".join(parts), answer_format.content_type.encode())
         return
-    request = _Poll(messaging, topic_id, reading, joined)
+    request = _poll_of(messaging, topic_id, reading, joined)
     await _answer(exchange, request, wait_s, answer)
+
+
+def _poll_of(
+    messaging: MessagingService, topic_id: TopicId, reading: Reading, joined_messages: int = 0
+) -> _Poll:
+    kind = _Poll if reading.filter is None else _FilteredPoll
+    return kind(messaging, topic_id, reading, joined_messages)
 
 
 async def _answer(exchange: Exchange, request: _Poll, wait_s: float, answer: PollAnswer) -> None:
@@ -317,7 +399,7 @@ async def _answer_in_parts(
     parts = await answer.part(page)
     if poll.is_done and not exchange.is_begun:
         whole = b"".join((*parts, answer.end()))
-        await exchange.answer(OK, whole, answer.content_type, _stopped_at(page.stopped_at))
+        await exchange.answer(OK, whole, answer.content_type, poll.headers(page.stopped_at))
         return
     if not exchange.is_begun:
         await exchange.start_stream(answer.content_type)
@@ -349,7 +431,9 @@ OPERATIONS = (
             "transaction can see, up to the first one that may still commit; with "
             "`isolation=committed`, those that a new transaction would see. The server does not "
             "store the position of a poll: to continue, poll from the last id with `inclusive` "
-            "false. An answer that breaks off before its end is incomplete. For many messages, use "
+            "false. With a `filter` only messages that match are returned; the header "
+            "`TMS-Next-Position` says where to continue. An answer that breaks off before its end "
+            "is incomplete. For many messages, use "
             "Accept `application/vnd.apache.arrow.stream`. With Accept "
             "`application/json;decode=true` each message has a decoded `value`."
         ),
@@ -368,7 +452,20 @@ OPERATIONS = (
                     "an answer of several pages, the next poll has it."
                 ),
                 "schema": POINTER,
-            }
+            },
+            "TMS-Next-Position": {
+                "description": (
+                    "Where to continue after a poll with a filter: the next `startFrom`."
+                ),
+                "schema": MESSAGE_ID,
+            },
+            "TMS-At-End": {
+                "description": (
+                    "`true` if a poll with a filter has read everything that exists. If `false`, "
+                    "more may match: it ended at its limit, or because it read for 5 seconds."
+                ),
+                "schema": {"type": "boolean"},
+            },
         },
         errors=(
             "topic_not_found",
@@ -383,6 +480,7 @@ OPERATIONS = (
             "invalid_transaction",
             "invalid_transaction_id",
             "invalid_query",
+            "invalid_filter",
             "not_acceptable",
             "transaction_unknown",
             "transaction_not_in_progress",

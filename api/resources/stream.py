@@ -25,7 +25,8 @@ from api.openapi.stream_schemas import STREAM_CONTENT, STREAM_QUERY
 from api.resources.paths import TOPIC
 from api.resources.poll import streaming
 from tms.core.runtime.loop_turns import LoopTurns
-from tms.core.services.messaging import MessagingService, Page
+from tms.core.services.messaging import MessagingService
+from tms.core.values.filters import filter_of
 from tms.core.values.groups import SeekTo
 from tms.core.values.message import FIRST_ID, id_after, parse_id, position_of
 from tms.core.values.reading import Reading, isolation_of
@@ -54,7 +55,8 @@ async def stream(exchange: Exchange) -> None:
     isolation = choice_of(values, "isolation", ("all", "committed"), "all")
     position = await _position_of(exchange, messaging, values)
     limit = messaging.limit_of(None)
-    reading = Reading(position, limit, isolation_of(committed=isolation == "committed"))
+    view, text = isolation_of(committed=isolation == "committed"), values.get("filter")
+    reading = Reading(position, limit, view, None, None if text is None else filter_of(text))
     await messaging.page(topic_id, reading._replace(limit=1))  # an error must not begin an answer
     wait_s = wait_of(values, math.inf) if "wait" in values else math.inf
     exchange.waited = True
@@ -106,17 +108,13 @@ async def _events(
         await exchange.check_again()
         left_s = wait_s if page.count else left_s - page_s
         is_over = (left_s <= 0 and page.next_position is None) or messaging.is_stopping
-        position = page.next_position or _after(page, reading.position)
+        position = page.after(reading.position)
         reading = reading._replace(position=position, limit=page_max)
         events = b"".join(map(encode_events, page.blocks)) or encode_position(position)
         await exchange.send_part(events, more=not is_over)
         if is_over:
             return
         await turns.give()  # pages in memory are read without a wait
-
-
-def _after(page: Page, position: bytes) -> bytes:
-    return id_after(page.blocks[-1].ids()[-1]) if page.blocks else position
 
 
 OPERATIONS = (
@@ -147,6 +145,7 @@ OPERATIONS = (
             "invalid_start_time",
             "start_time_in_seconds",
             "invalid_query",
+            "invalid_filter",
             "invalid_wait",
             "transactions_elsewhere",
         ),

@@ -39,6 +39,19 @@ def test_a_key_and_headers_are_published_and_polled(prices: Run) -> None:
     assert lines[2].endswith("  key=apples  (no payload)")
 
 
+def test_a_filter_chooses_what_is_polled(prices: Run) -> None:
+    for key in ("apples", "pears", "apricots"):
+        prices("publish", "prices", key, "--key", key, "--header", "unit=kg")
+    chosen = ("poll", "prices", "--filter", 'key ^= "ap" and header.unit exists')
+
+    assert [line.split()[-1] for line in prices(*chosen)[1].splitlines()] == ["apples", "apricots"]
+    assert len(prices(*chosen, "--limit", "1")[1].splitlines()) == 1
+    code, _, error = prices("poll", "prices", "--filter", "key is")
+    assert code != 0
+    assert "position=5" in error
+    assert prices(*chosen, "--subscription", "s")[0] == 2
+
+
 def test_each_line_has_a_key_of_its_own(prices: Run) -> None:
     given = b"apples\t1\npears\t2\t3\n\tno key\n"
     run_command("publish", "prices", "--stdin", "--key-separator", "\t", given=given)

@@ -30,6 +30,21 @@ def test_a_group_from_its_creation_to_its_end(run: Run) -> None:
     assert "shared" in run("subscription", "list", "orders")[1]
 
 
+def test_a_group_with_a_filter_delivers_what_matches(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("group", "create", "orders", "billing", "--filter", 'key = "a"')
+    again = run("group", "create", "orders", "billing")[1]
+    assert again.endswith('its settings are not changed: filter key = "a".\n')
+    for key in "ba":
+        run("publish", "orders", key, "--key", key)
+    taken = run("group", "take", "orders", "billing", "--limit", "1", "--ack")[1]
+    assert taken.split()[-1] == "a"
+    run("group", "set", "orders", "billing", "--filter", "")
+    run("publish", "orders", "b")
+    assert run("group", "take", "orders", "billing", "--limit", "1")[1].split()[-1] == "b"
+    assert run("group", "set", "orders", "billing", "--filter", "key")[0] != 0
+
+
 def test_a_group_may_begin_at_a_time(run: Run) -> None:
     run("topic", "create", "orders")
     run("publish", "orders", "one")

@@ -8,8 +8,9 @@ from tests.docs.markdown import blocks, needs_spark
 from tests.docs.newcomer import Newcomer
 
 PAGES = (
-    *("README.md", "docs/coordination.md", "docs/messages.md", "docs/namespaces.md"),
+    *("README.md", "docs/coordination.md", "docs/filters.md", "docs/messages.md"),
     *(
+        "docs/namespaces.md",
         "docs/other_tools.md",
         "docs/positions.md",
         "docs/registry.md",

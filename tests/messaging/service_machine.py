@@ -16,6 +16,7 @@ from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.cleanup.nobody import NoServices
 from tests.core.framed_messages import SMALL
+from tests.core.naive_filters import matches
 from tests.manual_clock import ManualClock
 from tests.messaging.at_once import Gate, asked_at_once
 from tests.messaging.deleted_rows import take_in_what_was_deleted
@@ -24,6 +25,8 @@ from tms.core.errors import QueueFull, RollbackRefused, TopicExists, TopicMoved,
 from tms.core.limits import Limits
 from tms.core.runtime.trusted_clock import TrustedClock
 from tms.core.services.messaging import NO_ENTRIES, Page, Published, RollbackRange
+from tms.core.values.filter_parser import parse
+from tms.core.values.filters import Filter
 from tms.core.values.frame import bodies_of
 from tms.core.values.message import (
     FIRST_ID,
@@ -57,6 +60,9 @@ WRITE_POINTERS = st.sampled_from(POINTERS)
 
 
 LIMITS = st.sampled_from([1, 2, 3, 1000])
+FILTERS = st.sampled_from(
+    ["key exists", "not key exists", 'header.n exists or key ^= "\\x00"', "header.none exists"]
+)
 
 
 @st.composite
@@ -375,6 +381,56 @@ class ServiceMachine(RuleBasedStateMachine):
             found += batch
             position = id_after(batch[-1][0])
         assert found == expected
+
+    @rule(
+        name=NAMES,
+        limit=LIMITS,
+        transaction=st.none() | transactions(),
+        text=FILTERS,
+        data=st.data(),
+    )
+    def poll_with_a_filter(
+        self,
+        name: str,
+        limit: int,
+        transaction: Transaction | None,
+        text: str,
+        data: st.DataObject,
+    ) -> None:
+        topic = self.of(name)
+        if topic is None:
+            return
+        now_ms = self.clock.expiry_ms()
+        ids = [id_ for id_, _ in topic.poll(FIRST_ID, 10_000, None, now_ms)]
+        start = data.draw(st.sampled_from([FIRST_ID, *ids]))
+        expression = parse(text)
+        expected = [
+            (id_, message)
+            for id_, message in topic.poll(start, 10_000, transaction, now_ms)
+            if matches(expression, message)
+        ]
+        reading = Reading(start, limit, transaction or Isolation.ALL, filter=Filter(text))
+        found, position = self.await_(self.chosen(name, reading))
+        assert found == expected[:limit]
+        while found and len(found) < len(expected):
+            reading = reading._replace(position=position)
+            batch, position = self.await_(self.chosen(name, reading))
+            assert batch
+            found += batch
+        assert found == expected
+
+    async def chosen(
+        self, name: str, reading: Reading
+    ) -> tuple[list[tuple[bytes, Message]], bytes]:
+        """Return the messages that a reader with a filter gets, and where it continues."""
+        topic_id = TopicId("default", name)
+        assert self.service.page_in_memory(topic_id, reading) is None
+        passed: list[bytes] = [reading.position]
+        blocks = self.service.poll(topic_id, reading, passed=passed.append)
+        found = [(m.id, m._replace(id=b"")) async for block in blocks for m in block]
+        assert passed == sorted(passed)
+        assert not found or id_after(found[-1][0]) <= passed[-1]
+        return found, passed[-1]
 
     @invariant()
     def topics_are_those_of_the_model(self) -> None:

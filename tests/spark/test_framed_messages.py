@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.datasource import EqualTo
 
 import tms
 from tests.waiting import wait_until
 from tms.core.values.message import tombstone
 from tms.spark.jobs.archive import archive
 from tms.spark.jobs.replay import replay
+from tms.spark.options import batch_read
+from tms.spark.reader import PushdownReader
 
 pytestmark = pytest.mark.slow
 
@@ -59,6 +63,25 @@ def test_keys_and_headers_are_read_and_written_back(
         "append"
     ).options(**options, topic="kafka").save()
     assert contents(client, "kafka") == MESSAGES[1:]
+
+
+def test_a_filter_chooses_the_rows_and_an_equal_key_is_pushed_down(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    client.topic("some").create()
+    keys = (b"eu-%d" % (at % 10) if at % 2 else b"us" for at in range(500))
+    client.topic("some").publish([tms.Message(key, key) for key in keys])
+    chosen = {**options, "subscribe": "some", "filter": 'key ^= "eu-"', "minPartitions": "3"}
+
+    rows = spark.read.format("tms").options(**chosen).load()
+    assert rows.count() == 250
+    assert {bytes(row.payload)[:3] for row in rows.collect()} == {b"eu-"}
+    assert rows.where("key = CAST('eu-3' AS BINARY)").count() == 50
+    reader = PushdownReader(batch_read(chosen), pa.schema([]))
+    assert list(reader.pushFilters([EqualTo(("key",), b"eu-3")])) == []
+    assert reader.reading.options.filter == 'key = "eu-3" and (key ^= "eu-")'
+    long = EqualTo(("key",), b"x" * 1_000)
+    assert list(reader.pushFilters([long])) == [long]
 
 
 def test_dead_letters_are_read_by_their_topic_alone_and_stay_with_their_group(

@@ -95,6 +95,7 @@ def test_where_reading_begins(texts: dict[str, str], bound: object) -> None:
         ({**READ, "minPartitions": "0"}, "minPartitions"),
         ({**READ, "minPartitions": "two"}, "minPartitions"),
         ({**READ, "isolation": "dirty"}, "isolation"),
+        ({**READ, "filter": "key"}, "filter"),
         ({**READ, "failOnDataLoss": "perhaps"}, "failOnDataLoss"),
         ({**READ, "tms.timeout": "0"}, "tms.timeout"),
         ({**READ, "maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger"),

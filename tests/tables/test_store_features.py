@@ -17,7 +17,7 @@ from tests.simulation.gateway import PLACE, Mode, Rows, SimulatedGateway
 from tests.tables.folders import make_folder
 from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreUnavailable
 from tms.core.values.store_access import StoreAccess
-from tms.core.values.store_features import FEATURES, GROUPS, SCHEDULES
+from tms.core.values.store_features import FEATURES, FILTERS, GROUPS, SCHEDULES
 
 PLAIN = '{"format": 3, "layout": 2}'
 WITH_GROUPS = '{"features": ["groups"], "format": 4, "layout": 2}'
@@ -25,7 +25,7 @@ NAME = PLACE.name_of(METADATA)
 
 
 def test_the_features_that_are_known_ascend() -> None:
-    assert sorted(FEATURES) == list(FEATURES) == [GROUPS, SCHEDULES]
+    assert sorted(FEATURES) == list(FEATURES) == [FILTERS, GROUPS, SCHEDULES]
 
 
 def test_a_data_folder_is_of_format_3_until_a_feature_is_used(tmp_path: Path) -> None:

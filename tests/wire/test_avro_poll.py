@@ -21,6 +21,7 @@ REQUESTS = st.builds(
     st.none() | st.binary(max_size=200),
     st.none(),
     st.none(),
+    st.none(),
 )
 
 

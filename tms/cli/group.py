@@ -52,6 +52,13 @@ _with_settings = with_options(
         "dead_letter": Annotated[
             str | None, typer.Option(metavar="TOPIC", help=DECLARED["dead_letter"].description)
         ],
+        "filter": Annotated[
+            str | None,
+            typer.Option(
+                metavar="FILTER",
+                help="Deliver only messages whose key and headers match; '' for all.",
+            ),
+        ],
     }
 )
 
@@ -111,7 +118,7 @@ def create(
         made = group.create(order, after=_place(after, "--after"), **_given(settings))
     kept = [
         f"{setting} {there}"
-        for setting in _NUMBERS
+        for setting in (*_NUMBERS, "filter")
         if (there := getattr(made.settings, setting)) != getattr(requested, setting)
     ]
     if kept:

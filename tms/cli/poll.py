@@ -35,6 +35,7 @@ Examples:
   tms poll orders --after 0000019f0c8e4a2100000000000000000000000000
   tms poll orders --follow --json
   tms poll orders --committed
+  tms poll orders --filter 'key ^= "eu-" and header.type = "order"'
   tms poll orders --decode                     messages decoded by their schemas, as JSON
   tms poll orders --subscription billing       new messages of a subscription, then move it"""
 
@@ -88,6 +89,15 @@ Committed = Annotated[
         help="Only committed messages, up to the first one whose transaction is in progress.",
     ),
 ]
+Chosen = Annotated[
+    str | None,
+    typer.Option(
+        "--filter",
+        metavar="FILTER",
+        help="Only messages whose key and headers match, such as "
+        """'key = "a" or not header.type exists'.""",
+    ),
+]
 Decode = Annotated[
     bool,
     typer.Option(
@@ -122,6 +132,7 @@ def poll(
     wait_s: Wait = 0.0,
     tx: Tx = None,
     committed: Committed = False,
+    chosen: Chosen = None,
     subscription: Subscribed = None,
     decode: Decode = False,
     cloudevents: Events = False,
@@ -137,8 +148,10 @@ def poll(
         raise typer.BadParameter("--follow cannot be used with --tx or --wait")
     if tx is not None and committed:
         raise typer.BadParameter("give either --tx or --committed")
-    if subscription is not None and (has_start or tx is not None):
-        raise typer.BadParameter("--subscription cannot be used with --from, --after or --tx")
+    if subscription is not None and (has_start or tx is not None or chosen is not None):
+        raise typer.BadParameter(
+            "--subscription cannot be used with --from, --after, --tx or --filter"
+        )
     if cloudevents and decode:
         raise typer.BadParameter("give either --cloudevents or --decode")
     where: dict[str, Any] = {
@@ -159,7 +172,7 @@ def poll(
             decoded = partial(source.decode, how=DECODING) if decode else None
             _consume(line_of, consumer, limit, decoded, follow=follow, **how)
             return
-        where["decode"] = DECODING if decode else False
+        where |= {"decode": DECODING if decode else False, "filter": chosen}
         found: Iterable[Message | Record]
         if follow:
             source.properties()  # to report a wrong name or address at once

@@ -6,8 +6,8 @@ that is cut off says where to continue, even within a batch of the Payload table
 that a part refers to are read together, and cached.
 """
 
+import asyncio
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -28,52 +28,13 @@ from tms.core.values.transaction import Transaction
 from tms.messaging.cache import Slice
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.page_builder import READ_MAX, FilteredPageBuilder, PageBuilder
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.stored_reader import StoredReader
 from tms.messaging.visibility import View, visible_in
 
 if TYPE_CHECKING:
     from tables.store_tables import StoreTables
-
-
-@dataclass(slots=True)
-class _PageBuilder:
-    """The page being assembled."""
-
-    position: bytes
-    limit: int
-    bytes_max: int
-    stored: StoredReader
-    end: bytes | None = None
-    blocks: list[MessageBlock] = field(default_factory=list)
-    count: int = 0
-    size: int = 0
-    done: bool = False
-    stopped_at: int | None = None
-    cached_from: bytes = b""
-    """Entries before this key are read from the table: they may have been deleted there."""
-
-    def add(self, block: MessageBlock) -> None:
-        if block.count:
-            self.blocks.append(block)
-            self.count += block.count
-            self.size += len(block.items)
-
-    @property
-    def stop_key(self) -> bytes | None:
-        """The first key whose entry is not read; None if all are read."""
-        if self.end is None:
-            return None
-        key = self.end[:KEY_BYTES]
-        return key if self.end[KEY_BYTES:] == NO_PAYLOAD_KEY else key_after(key)
-
-    @property
-    def full(self) -> bool:
-        return self.count >= self.limit or self.size >= self.bytes_max
-
-    def page(self) -> Page:
-        next_position = None if self.done else self.position
-        return Page(self.blocks, self.count, next_position, self.stopped_at)
 
 
 class Reader:
@@ -101,20 +62,21 @@ class Reader:
         expiry_ms = self._clock.expiry_ms()
         oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
         position = max(reading.position, oldest)
-        key, limit = position[:KEY_BYTES], reading.limit
+        next_key: bytes | None
+        next_key, limit = position[:KEY_BYTES], reading.limit
         cache = state.cache
         if (
             limit is None
             or reading.end is not None
-            or key < cache.floor
-            or (self._clock.deleted_ms > expiry_ms and key < state.cached_from(self._clock))
+            or reading.filter is not None
+            or next_key < cache.floor
+            or (self._clock.deleted_ms > expiry_ms and next_key < state.cached_from(self._clock))
             or position[KEY_BYTES:] != NO_PAYLOAD_KEY
         ):
             return None
         blocks: list[MessageBlock] = []
         count, size, bytes_max = 0, 0, self._limits.poll_block_bytes
-        next_key: bytes | None = key
-        while next_key is not None and count < limit and size < bytes_max:
+        while True:
             entries, start, stop, next_key = cache.slice(
                 next_key, limit=limit - count, bytes_max=bytes_max - size
             )
@@ -125,9 +87,11 @@ class Reader:
                 blocks.append(block)
                 count += block.count
                 size += len(block.items)
+            if next_key is None or count >= limit or size >= bytes_max:
+                break
         self._metrics.cache_hits += 1
         self._count(state, count, size)
-        return Page(blocks, count, None if next_key is None else next_key + NO_PAYLOAD_KEY, None)
+        return Page(blocks, count, None if next_key is None else next_key + NO_PAYLOAD_KEY)
 
     async def page(self, state: TopicState, reading: Reading, snapshot: Transaction | None) -> Page:
         """Return the first part of `reading`, as `snapshot` sees it; None sees everything."""
@@ -138,7 +102,22 @@ class Reader:
         is_all_shown = self._clock.deleted_ms <= expiry_ms
         runs = state.cache.runs if is_all_shown else None
         stored = StoredReader(self._tables, self._threads, state.prefix, runs)
-        draft = _PageBuilder(position, limit, self._limits.poll_block_bytes, stored, reading.end)
+        bytes_max, chosen = self._limits.poll_block_bytes, reading.filter
+        if chosen is None:
+            draft = PageBuilder(position, limit, bytes_max, stored, reading.end)
+        else:
+            await asyncio.sleep(0)  # a page in memory that nothing matches is read without a wait
+            draft = FilteredPageBuilder(
+                position,
+                READ_MAX,
+                bytes_max,
+                stored,
+                reading.end,
+                filter=chosen,
+                remaining=limit,
+                read_to=reading.position,
+                start=position,
+            )
         if not is_all_shown:
             draft.cached_from = state.cached_from(self._clock)
         view = View(snapshot)
@@ -156,12 +135,14 @@ class Reader:
         traffic.polled_bytes += size
 
     async def _add_slice(
-        self, state: TopicState, draft: _PageBuilder, view: View, oldest_key: bytes
+        self, state: TopicState, draft: PageBuilder, view: View, oldest_key: bytes
     ) -> None:
         """Add the reader's part of the next run of entries, and move past the run."""
         entries, start, stop, next_key = await self._slice(state, draft)
         runs, stopped_at = visible_in(entries, start, stop, view)
-        references = deque(run[0] for run in runs if run[0] in entries.references)
+        references: deque[int] = deque()
+        if entries.references:
+            references.extend(run[0] for run in runs if run[0] in entries.references)
         for run in runs:
             if draft.full:
                 draft.position = entries.key(run[0]) + NO_PAYLOAD_KEY
@@ -185,7 +166,7 @@ class Reader:
         else:
             draft.position = next_key + NO_PAYLOAD_KEY
 
-    async def _slice(self, state: TopicState, draft: _PageBuilder) -> Slice:
+    async def _slice(self, state: TopicState, draft: PageBuilder) -> Slice:
         """Return entries from the draft's position on, at least one if there is one."""
         key, limit = draft.position[:KEY_BYTES], draft.limit - draft.count
         inside_batch = draft.position[KEY_BYTES:] != NO_PAYLOAD_KEY
@@ -212,7 +193,7 @@ class Reader:
     async def _is_cut_in_batch(
         self,
         state: TopicState,
-        draft: _PageBuilder,
+        draft: PageBuilder,
         entries: Entries,
         references: deque[int],
         oldest_key: bytes,

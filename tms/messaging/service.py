@@ -17,7 +17,14 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.services.commits import NOTHING, Carrier, CommitRequest
-from tms.core.services.messaging import AllPublished, Page, Published, RollbackRange, Stopped
+from tms.core.services.messaging import (
+    AllPublished,
+    Page,
+    Passed,
+    Published,
+    RollbackRange,
+    Stopped,
+)
 from tms.core.services.payload_values import PayloadValues
 from tms.core.services.transactions import check_owner
 from tms.core.values.caller import ANYBODY, Caller, check_may_change
@@ -334,6 +341,8 @@ class Service:
         reading: Reading,
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
+        *,
+        passed: Passed | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Yield the messages of `reading` in blocks."""
         remaining = self.limit_of(reading.limit)
@@ -347,6 +356,8 @@ class Service:
                 yield block
             if page.stopped_at is not None and stopped is not None:
                 stopped(page.stopped_at)
+            if passed is not None:
+                passed(page.after(next_position))
             remaining -= page.count
             next_position = page.next_position
             wait_s = 0.0

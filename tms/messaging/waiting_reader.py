@@ -41,10 +41,14 @@ class WaitingReader:
                 if page.next_position is not None:
                     # All entries read were skipped; the rest of the topic was not read yet.
                     reading = reading.behind(page.next_position, 0)
-                    continue
+                    if reading.filter is None or monotonic() < deadline:
+                        continue
+                    return page
                 left_s = deadline - monotonic()
                 if left_s <= 0 or self._is_stopping():
                     return page
+                if reading.filter is not None:
+                    reading = reading._replace(position=page.after(reading.position))
                 await state.wait_for_change(seen, stop.looked_at_after(page.stopped_at, left_s))
 
 

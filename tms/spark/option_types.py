@@ -73,6 +73,8 @@ class ReadOptions:
     gives_damaged: bool = False
     """Whether a payload that cannot be decoded becomes a row with an error."""
 
+    filter: str | None = None
+    """The text of a filter that the server applies."""
     rows_min: int | None = None
     """How many messages a batch of a stream waits for."""
     delay_s: float = TRIGGER_DELAY_S

@@ -14,6 +14,7 @@ from dataclasses import replace
 from tms.core.errors import InvalidRequest
 from tms.core.services.schemas import LATEST
 from tms.core.services.transactions import check_owner
+from tms.core.values.filters import filter_of
 from tms.core.values.reading import Isolation
 from tms.core.values.topic import TopicId, check_namespace
 from tms.spark.offsets import (
@@ -55,7 +56,7 @@ _PER_TRIGGER = (
 )
 _READ = (
     *("subscribe", "subscribePattern", *_STARTING, STRATEGY, *_ENDING, *_PER_TRIGGER),
-    *("isolation", "failOnDataLoss", "minPartitions", "pushdown"),
+    *("isolation", "filter", "failOnDataLoss", "minPartitions", "pushdown"),
     *("schema", "message", "damaged"),
 )
 _WRITE = (
@@ -231,6 +232,7 @@ def _read(options: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> 
         schema,
         message,
         options.value("damaged", chosen_damaged, otherwise=False),
+        filter=options.value("filter", _filter, None),
         rows_min=rows_min,
         delay_s=options.value("maxTriggerDelay", delay, TRIGGER_DELAY_S),
         strategy=options.value(STRATEGY, _strategy, Strategy.WAIT),
@@ -314,6 +316,13 @@ def _pattern(option: str, text: str) -> str:
     except re.error as error:
         refuse(option, f"it is not a valid regular expression: {error}", text)
     return text
+
+
+def _filter(option: str, text: str) -> str:
+    try:
+        return filter_of(text).text
+    except InvalidRequest as error:
+        refuse(option, str(error), text)
 
 
 def _isolation(option: str, text: str) -> Isolation:

@@ -25,7 +25,9 @@ from pyspark.sql.datasource import (
 )
 
 from tms.client.reading.start import ms_of
-from tms.core.errors import DataLost, TopicNotFound
+from tms.core.errors import DataLost, InvalidRequest, TopicNotFound
+from tms.core.values.filter_expressions import FieldTest, Operator, text_of
+from tms.core.values.filters import filter_of
 from tms.core.values.message import FIRST_ID, LAST_ID, first_id_at
 from tms.spark.offsets import Offset, Offsets, Standings, end_of
 from tms.spark.option_types import ReadOptions
@@ -85,7 +87,7 @@ class ReadPlan:
         as_wanted: Callable[[pa.RecordBatch, str], pa.RecordBatch],
     ) -> Iterator[pa.RecordBatch]:
         try:
-            for rows in server.rows(one, self.options.isolation):
+            for rows in server.rows(one, self.options.isolation, self.options.filter):
                 yield as_wanted(rows, one.topic)
         except TopicNotFound:
             loss = Loss(one.topic, "the topic was deleted", Offset(one.start), None)
@@ -215,7 +217,7 @@ class BatchReader(DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """A batch reader that lets the server skip what filters on topic or time exclude."""
+    """A batch reader that lets the server skip what filters on topic, time or key exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
         """Use the filters that it can; return the others, which Spark applies."""
@@ -248,8 +250,22 @@ class PushdownReader(BatchReader):
                 self._keep_times(0, ceiling_ms(time))
             case LessThanOrEqual(("timestamp",), datetime() as time):
                 self._keep_times(0, ms_of(time) + 1)
+            case EqualTo(("key",), bytes() | bytearray() as key):
+                return self._keep_key(bytes(key))
             case _:
                 return False
+        return True
+
+    def _keep_key(self, key: bytes) -> bool:
+        """Read only messages with a key, unless the filter would be too long."""
+        options = self.reading.options
+        test = text_of(FieldTest(None, Operator.EQUALS, key))
+        chosen = test if options.filter is None else f"{test} and ({options.filter})"
+        try:
+            filter_of(chosen)
+        except InvalidRequest:
+            return False
+        self.reading = replace(self.reading, options=replace(options, filter=chosen))
         return True
 
     def _keep_topics(self, topics: set[str]) -> None:

@@ -19,7 +19,7 @@ from collections.abc import (
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import anyio
 import msgspec
@@ -39,9 +39,10 @@ from tms.core.errors import (
 )
 from tms.core.limits import LIMIT_MAX
 from tms.core.services.commits import CommitRequest, Stored
+from tms.core.services.messaging import NEXT_POSITION
 from tms.core.services.transactions import IfOpen, StartRequest, TransactionStatus
 from tms.core.text.credentials import without_credentials
-from tms.core.values.message import ID_BYTES, id_after
+from tms.core.values.message import ID_BYTES, id_after, parse_id
 from tms.core.values.ranges import Reach
 from tms.core.values.reading import Isolation
 from tms.core.values.topic import TopicId
@@ -176,48 +177,65 @@ class SparkServer:
             isolation=isolation,
         )
 
-    def rows(self, part: Range, isolation: Isolation) -> Iterator[pa.RecordBatch]:
-        """Yield all rows of a range, in order, in the server's form.
+    def rows(
+        self, part: Range, isolation: Isolation, chosen: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of a range, or those that the filter `chosen` matches, in order.
 
-        Raises `TopicNotFound` if the topic was deleted; other losses are not reported here.
+        They have the server's form. Raises `TopicNotFound` if the topic was deleted; other losses
+        are not reported here.
         """
         position = part.start
         batches = iter(())
+        request = {"limit": LIMIT_MAX, "end": part.end.hex(), "isolation": isolation}
+        request |= {} if chosen is None else {"filter": chosen}
+        reached: list[bytes] = []
+        """With a filter, where the last answer says to continue."""
+
+        def poll() -> Iterator[pa.RecordBatch]:
+            reached.clear()
+            return self._poll(part.topic, {"startFrom": position.hex(), **request}, reached.append)
 
         def next_batch() -> pa.RecordBatch | None:
             nonlocal batches
             try:
                 return next(batches, None)
             except Exception:
-                batches = self._poll(part, position, isolation)
+                batches = poll()
                 raise
 
         repeated = partial(repeat_in_thread, next_batch, when=may_pass, for_s=self._retry_for_s)
         while position < part.end:
-            batches = self._poll(part, position, isolation)
+            batches = poll()
             began_at = position
             while (batch := repeated()) is not None:
                 if batch.num_rows:
                     position = id_after(_last_id(batch))
                     yield batch
+            position = max(position, *reached, began_at)
             if position == began_at:
                 return
 
-    def _poll(self, part: Range, position: bytes, isolation: Isolation) -> Iterator[pa.RecordBatch]:
-        request = {"startFrom": position.hex(), "limit": LIMIT_MAX}
-        request |= {"end": part.end.hex(), "isolation": isolation}
-        parts = self._parts(f"{self._topic(part.topic)}/poll", msgspec.json.encode(request))
+    def _poll(
+        self, topic: str, request: Mapping[str, Any], reached: Callable[[bytes], None]
+    ) -> Iterator[pa.RecordBatch]:
+        body = msgspec.json.encode(request)
+        parts = self._parts(f"{self._topic(topic)}/poll", body, reached)
         life = self._bridge.life
         try:
             yield from batches_of(lambda: self._bridge.call(lambda: anext(parts, b"")))
         finally:
             self._bridge.give_up(life, parts)
 
-    async def _parts(self, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
+    async def _parts(
+        self, path: str, body: bytes, reached: Callable[[bytes], None]
+    ) -> AsyncGenerator[bytes, None]:
         async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES) as (
-            _,
+            headers,
             parts,
         ):
+            if NEXT_POSITION in headers:
+                reached(parse_id(headers[NEXT_POSITION]))
             async for part in parts:
                 yield part
 

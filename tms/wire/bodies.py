@@ -67,11 +67,16 @@ class PollRequest(NamedTuple):
     """The message id of 20 bytes before which reading ends. CDAP's Avro has none."""
     isolation: str | None = None
     """`committed` or `all`; CDAP's Avro has none."""
+    filter: str | None = None
+    """The text of a filter; CDAP's Avro has none."""
 
     @property
     def is_plain(self) -> bool:
         """Whether it requests everything from a position on."""
-        return self.transaction is None and self.end is None and self.isolation is None
+        return self[3:] == _PLAIN
+
+
+_PLAIN = (None,) * (len(PollRequest._fields) - 3)
 
 
 class MessagesFormat(Protocol):

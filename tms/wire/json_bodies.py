@@ -20,6 +20,7 @@ from tms.wire.bodies import (
 from tms.wire.json_fields import (
     BASE64_TEXT,
     COUNT,
+    FILTER,
     LIMIT,
     MESSAGE_ID,
     NULL,
@@ -173,6 +174,7 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
     isolation: Annotated[
         IsolationName | None, msgspec.Meta(description="The same as in the query.")
     ] = None
+    filter: Annotated[str | None, described_by(FILTER)] = None
 
 
 class _Outer(msgspec.Struct):
@@ -301,6 +303,7 @@ class JsonFormat:
             transaction if transaction is None else from_base64(transaction),
             None if value.end is None else parse_id(value.end),
             value.isolation,
+            value.filter,
         )
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tms.core.limits import JSON_INTEGER_MAX, LIMIT_MAX, NAME_CHARS_MAX, UINT16_COUNT
+from tms.core.values.filter_parser import CHARS_MAX
 from tms.wire.json_values import Int64, JsonBytes
 
 Json = dict[str, Any]
@@ -59,6 +60,13 @@ MESSAGE_ID: Json = {
     "description": "20 bytes as hexadecimal digits: the time and the order of publishing.",
     "pattern": "^[0-7][0-9a-fA-F]{19}[0-7][0-9a-fA-F]{19}$",
     "examples": [ID_EXAMPLE],
+}
+FILTER: Json = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": CHARS_MAX,
+    "examples": ['key ^= "eu-" and header.type = "order" and not header.test exists'],
+    "description": "Only messages whose key and headers match.",
 }
 END_ID: Json = {**MESSAGE_ID, "description": "The position after the message: exclusive."}
 TIME: Json = {"type": "integer", "format": "int64", "minimum": 0, "maximum": JSON_INTEGER_MAX}

@@ -156,8 +156,11 @@ _ENDS = tuple(each.value for each in SeekTo)
 
 
 def encode_new_group(settings: GroupSettings, after: Position) -> bytes:
-    """Return the body that creates a group."""
-    return encode({"kind": "shared", **_place(after), **asdict(settings)})
+    """Return the body that creates a group; it has a filter only if there is one."""
+    body = {"kind": "shared", **_place(after), **asdict(settings)}
+    if not settings.filter:
+        del body["filter"]  # earlier servers do not know it
+    return encode(body)
 
 
 def decode_new(body: bytes) -> NewSubscription:

@@ -28,7 +28,10 @@ _HOST_BYTES_MAX = 300
 """More than the longest name with a port."""
 _FOREIGN_SITES = (b"cross-site", b"same-site")
 _SHOWN_CHARS = 100
-_READABLE = b"tms-stopped-at-transaction, tms-missing-shards, x-request-id, retry-after, etag"
+_READABLE = (
+    b"tms-stopped-at-transaction, tms-next-position, tms-at-end, tms-missing-shards, "
+    b"x-request-id, retry-after, etag"
+)
 """The headers that scripts of pages may read, in addition to those that they always may."""
 
 

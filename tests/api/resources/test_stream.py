@@ -149,6 +149,28 @@ async def test_a_stream_ends_after_a_time_without_messages_if_asked(own: Rest) -
             assert not any(line.startswith("data") for line in rest)
 
 
+async def test_messages_that_do_not_match_a_filter_are_passed(
+    own: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_S", 0.01)
+
+    async def publish(*keys: str) -> str:
+        messages = [{"payload": key, "key": key} for key in keys]
+        await own.post("publish", {"messages": messages})
+        return (await own.messages())[-1][0]
+
+    await publish("b", "a")
+    query = "?filter=key+%3D+%22a%22"
+    async with reading(own, query) as events:
+        assert await events.messages(1) == ["a"]
+    last = await publish("b")
+    async with reading(own, query, **{"last-event-id": events.seen or ""}) as events:
+        while events.seen != last:
+            assert (await events.next()).data is None
+        await publish("a")
+        assert await events.messages(1) == ["a"]
+
+
 async def test_long_logs_arrive_in_pages(own: Rest) -> None:
     count = own.services.engine.limits.poll_messages_default * 3 + 1  # type: ignore[union-attr]
     await own.publish(*(b"%d" % number for number in range(count)))
@@ -191,6 +213,7 @@ async def test_a_deleted_topic_breaks_the_stream(own: Rest) -> None:
         ("?time=soon", {}, (400, "invalid_query")),
         ("?isolation=dirty", {}, (400, "invalid_query")),
         ("?wait=long", {}, (400, "invalid_wait")),
+        ("?filter=key", {}, (400, "invalid_filter")),
         ("?end=1", {}, (400, "unknown_query_parameter")),
         ("", {"Last-Event-ID": "1"}, (400, "invalid_message_id")),
     ],

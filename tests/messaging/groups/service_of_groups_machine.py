@@ -25,6 +25,7 @@ from tms.core.errors import AckRefused, Stopping, SubscriptionNotFound, TmsError
 from tms.core.limits import Limits
 from tms.core.services.commits import CommitRequest
 from tms.core.services.transactions import StartRequest
+from tms.core.values.filters import Filter
 from tms.core.values.frame import bodies_of, encode_body
 from tms.core.values.group_settings import GroupSettings, Order
 from tms.core.values.groups import (
@@ -120,6 +121,11 @@ class GroupServiceMachine(RuleBasedStateMachine):
         )
         await self.services.groups.create_group(TOPIC, "g", settings)
         self.rate = 0
+        self.filter = ""
+        self.passable: set[bytes] = set()
+        """Payloads of messages that a filter of the group may have passed."""
+        self.passed: set[bytes] = set()
+        """Payloads of messages that the present filter has passed or will pass."""
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.loop.run_until_complete(work)
@@ -152,7 +158,12 @@ class GroupServiceMachine(RuleBasedStateMachine):
     def body(self, key: bytes | None) -> tuple[bytes, bytes]:
         self.count += 1
         payload = b"%d" % self.count
+        if not self.matches(key):
+            self.passed.add(payload)
         return payload, bodies_of([encode_body(payload, key)])[0]
+
+    def matches(self, key: bytes | None) -> bool:
+        return not self.filter or Filter(self.filter).matches_message(key, {})
 
     # -- what publishers do
 
@@ -250,8 +261,21 @@ class GroupServiceMachine(RuleBasedStateMachine):
         for _ in range(2):
             self.take([None] * 3, member, 5, False)
 
+    @rule(text=st.sampled_from(["", 'key = "k"', "not key exists"]), member=MEMBERS)
+    def set_filter(self, text: str, member: str) -> None:
+        self.run(self.services.groups.set_group(TOPIC, "g", {"filter": text}))
+        # Messages that were read before are still delivered, passed ones are not.
+        self.passable |= self.passed
+        self.passed.clear()
+        self.filter = text
+        known = {**self.committed, **self.doubtful, **dict.fromkeys(self.open.values())}
+        self.passable |= {payload for payload, key in known.items() if not self.matches(key)}
+        self.take([b"k", None], member, 5, False)
+
     def note(self, member: str, taken: Taken) -> list[Message]:
-        return self.followed.note(member, taken, {*self.committed, *self.doubtful})
+        messages = self.followed.note(member, taken, {*self.committed, *self.doubtful})
+        assert not self.passed & {message.payload for message in messages}
+        return messages
 
     @precondition(lambda self: self.followed.given)
     @rule(
@@ -452,7 +476,8 @@ class GroupServiceMachine(RuleBasedStateMachine):
         settled = {self.followed.seen[one] for one in self.followed.acknowledged}
         perhaps = {self.followed.seen[one] for one in self.followed.maybe}
         letters = self.run(self.letters())
-        lost = set(self.committed) - settled - perhaps - {each.payload for each in letters}
+        kept = set(self.committed) - self.passed - self.passable
+        lost = kept - settled - perhaps - {each.payload for each in letters}
         assert not lost, "never given"
         origins = [bytes.fromhex(each.headers["tms-dead-id"].decode()) for each in letters]
         once = [each for each in origins if each not in self.redriven]

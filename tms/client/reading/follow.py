@@ -33,6 +33,10 @@ class ReaderPlace:
         self.first = first
         self.position = first.position
 
+    def move(self, position: bytes) -> None:
+        """Move it forward to `position`, never back."""
+        self.position = max(self.position, position)
+
 
 async def followed(
     services: Services,
@@ -44,11 +48,12 @@ async def followed(
     """Yield the messages from `place` on, present and future. Raises `RuntimeError` once closed."""
 
     async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
-        reading = place.first._replace(position=position, limit=limit)
-        # Each time, because a child of os.fork() may have no services.
-        async with aclosing(
-            blocks_of(services.messaging, topic_id, reading, stops, WAIT_S)
-        ) as blocks:
+        place.move(position)
+        reading = place.first._replace(position=place.position, limit=limit)
+        messaging = services.messaging  # each time: a child of os.fork() may have none
+        passed = None if reading.filter is None else place.move
+        answer = blocks_of(messaging, topic_id, reading, stops, WAIT_S, passed=passed)
+        async with aclosing(answer) as blocks:
             async for block in blocks:
                 yield AnswerPart(block, len(block), block[-1].id)
 
@@ -62,7 +67,7 @@ async def followed(
         async with aclosing(answer) as parts:
             async for part in parts:
                 yield part.run
-                place.position = id_after(part.last_id)
+                place.move(id_after(part.last_id))
                 empty = False
         if empty and anyio.current_time() < asked_at_s + EMPTY_S_MIN:
             await anyio.sleep(EMPTY_S_MIN)

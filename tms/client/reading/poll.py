@@ -16,8 +16,9 @@ from tms.client.reading.stops import Stops
 from tms.client.transactions.transaction_work import OpenTransaction
 from tms.core.errors import InvalidRequest
 from tms.core.limits import LIMIT_MAX
-from tms.core.services.messaging import Messaging
+from tms.core.services.messaging import Messaging, Passed
 from tms.core.text.durations import Duration, seconds_of
+from tms.core.values.filters import filter_of
 from tms.core.values.message import Message, MessageBlock
 from tms.core.values.reading import Reading, View, isolation_of
 from tms.core.values.topic import TopicId
@@ -44,6 +45,8 @@ class FollowOptions(TypedDict, total=False):
     """Begin at it. By default None; without `after` too, the oldest message is the first."""
     committed: bool
     """Return only committed messages. By default False: all messages."""
+    filter: str | None
+    """Return only messages whose key and headers match it (docs/filters.md). By default None."""
 
 
 class PollOptions(FollowOptions, total=False):
@@ -78,13 +81,14 @@ def reading(
     limit: int | None = None,
     tx: Tx | None = None,
     committed: bool = False,
+    filter: str | None = None,  # noqa: A002  as its users call it
     wait_s: float = 0.0,
     timeout_s: Duration | None = None,
 ) -> Reading:
     """Return the request of a poll; without a limit, for as much as one poll may give.
 
-    Raises `InvalidRequest` (invalid_limit, and as `position`), `ValueError` for contradictory
-    options, `RuntimeError` if the transaction has ended.
+    Raises `InvalidRequest` (invalid_limit, invalid_filter, and as `position`), `ValueError` for
+    contradictory options, `RuntimeError` if the transaction has ended.
     """
     del timeout_s  # not sent to the server (`polled`)
     if limit is not None and limit < 1:
@@ -98,7 +102,8 @@ def reading(
     limit = LIMIT_MAX if limit is None else min(limit, LIMIT_MAX)
     view = isolation_of(committed=committed) if tx is None else _view_of(tx)
     until = None if end is None else position(after=None, start=end)
-    return Reading(position(after=after, start=start), limit, view, until)
+    first = position(after=after, start=start)
+    return Reading(first, limit, view, until, None if filter is None else filter_of(filter))
 
 
 def _view_of(tx: Tx) -> View:
@@ -131,20 +136,33 @@ def with_options(method: Method) -> Method:
 
 
 async def blocks_of(
-    messaging: Messaging, topic_id: TopicId, reading: Reading, stops: Stops, wait_s: float = 0.0
+    messaging: Messaging,
+    topic_id: TopicId,
+    reading: Reading,
+    stops: Stops,
+    wait_s: float = 0.0,
+    *,
+    passed: Passed | None = None,
 ) -> Blocks:
     """Yield the requested messages, decoded."""
-    async with aclosing(message_blocks(messaging, topic_id, reading, stops, wait_s)) as blocks:
+    answer = message_blocks(messaging, topic_id, reading, stops, wait_s, passed=passed)
+    async with aclosing(answer) as blocks:
         async for block in blocks:
             yield list(block)
 
 
 async def message_blocks(
-    messaging: Messaging, topic_id: TopicId, reading: Reading, stops: Stops, wait_s: float = 0.0
+    messaging: Messaging,
+    topic_id: TopicId,
+    reading: Reading,
+    stops: Stops,
+    wait_s: float = 0.0,
+    *,
+    passed: Passed | None = None,
 ) -> AsyncGenerator[MessageBlock, None]:
     """Yield the requested messages in blocks; report to `stops` where the reader stops."""
     with stops.watched(topic_id, reading.view) as stopped:
-        blocks = messaging.poll(topic_id, reading, wait_s, stopped)
+        blocks = messaging.poll(topic_id, reading, wait_s, stopped, passed=passed)
         try:
             async for block in blocks:
                 yield block

@@ -8,6 +8,7 @@ only if they certainly were not carried out. If the connection broke after one o
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -19,10 +20,13 @@ from tms.core.errors import InvalidRequest, OutcomeUnknown
 from tms.core.limits import INT64_MAX
 from tms.core.services.commits import NOTHING, CommitRequest
 from tms.core.services.messaging import (
+    AT_END,
     EMPTY,
+    NEXT_POSITION,
     NO_IDS,
     STOPPED_AT,
     AllPublished,
+    Passed,
     Published,
     RollbackRange,
     Stopped,
@@ -30,7 +34,7 @@ from tms.core.services.messaging import (
 from tms.core.services.transactions import check_owner
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.frame import framed_of
-from tms.core.values.message import MessageBlock
+from tms.core.values.message import MessageBlock, id_after, parse_id
 from tms.core.values.reading import Isolation, Reading
 from tms.core.values.topic import TopicId, TopicMetadata
 from tms.core.values.transaction import Transaction
@@ -157,6 +161,8 @@ class RemoteMessaging(Remote):
         reading: Reading,
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
+        *,
+        passed: Passed | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Yield the requested messages as they arrive. Raises as `Messaging.poll`."""
         view, raw = reading.view, None
@@ -171,10 +177,16 @@ class RemoteMessaging(Remote):
             query["end"] = reading.end.hex()
         if wait_s:
             query["wait"] = f"{wait_s:.3f}"
+        place = None
+        if reading.filter is not None:
+            query["filter"] = reading.filter.text
+            place = _Place(reading.position, passed)
 
         def open_poll(position: bytes, limit: int | None) -> Parts[MessageBlock]:
             request = PollRequest(position, limit=limit, transaction=raw)
-            return self._poll_once(topic_id, request, query, wait_s, stopped)
+            if place is None:
+                return self._poll_once(topic_id, request, query, wait_s, stopped)
+            return self._poll_on(topic_id, request, query, wait_s, stopped, place=place)
 
         for_s = self._calls.retry_for_s
         blocks = read_on(open_poll, reading.position, reading.limit, when=may_pass, for_s=for_s)
@@ -184,6 +196,34 @@ class RemoteMessaging(Remote):
         finally:
             await blocks.aclose()
 
+    async def _poll_on(
+        self,
+        topic_id: TopicId,
+        request: PollRequest,
+        query: Mapping[str, Any],
+        wait_s: float,
+        stopped: Stopped | None,
+        *,
+        place: "_Place",
+    ) -> Parts[MessageBlock]:
+        """Poll with a filter to the end or the limit: an answer may end before both."""
+        assert isinstance(request.start_from, bytes)
+        place.move(request.start_from)
+        until_s, limit = monotonic() + wait_s, request.limit
+        while True:
+            if wait_s and monotonic() >= until_s:
+                wait_s = 0.0
+                query = _without_wait(query)
+            request = request._replace(start_from=place.position, limit=limit)
+            answer = self._poll_once(topic_id, request, query, wait_s, stopped, place=place)
+            async with aclosing(answer) as parts:
+                async for part in parts:
+                    yield part
+                    limit = None if limit is None else limit - part.size
+                    until_s = 0.0
+            if place.is_at_end or limit == 0:
+                return
+
     async def _poll_once(
         self,
         topic_id: TopicId,
@@ -191,6 +231,8 @@ class RemoteMessaging(Remote):
         query: Mapping[str, Any],
         wait_s: float,
         stopped: Stopped | None,
+        *,
+        place: "_Place | None" = None,
     ) -> Parts[MessageBlock]:
         decoder = AvroRunsDecoder()
         path, body = f"{topic_path(topic_id)}/poll", AVRO_FRAMES.encode_poll(request)
@@ -210,6 +252,8 @@ class RemoteMessaging(Remote):
                 decoder.close()
             except InvalidRequest as error:
                 raise OutcomeUnknown(url=http.url, **error.detail) from None
+            if place is not None:
+                place.read(headers, decoder.last_id)
         except OutcomeUnknown:
             if stopped_at is None or not wait_s or decoder.last_id:
                 raise
@@ -217,10 +261,38 @@ class RemoteMessaging(Remote):
             return
         # The reader waited at a transaction, in an answer that had begun, and which therefore
         # could not say why the reader may not continue: ask again for the reason.
-        query = {name: value for name, value in query.items() if name != "wait"}
-        async with aclosing(self._poll_once(topic_id, request, query, 0.0, stopped)) as again:
+        query = _without_wait(query)
+        answer = self._poll_once(topic_id, request, query, 0.0, stopped, place=place)
+        async with aclosing(answer) as again:
             async for part in again:
                 yield part
+
+
+class _Place:
+    """Where a poll with a filter continues."""
+
+    def __init__(self, position: bytes, passed: Passed | None) -> None:
+        self.position = position
+        self.is_at_end = False
+        self._passed = passed
+
+    def move(self, position: bytes) -> None:
+        """Move it forward to `position`, never back."""
+        self.position = max(self.position, position)
+
+    def read(self, headers: Mapping[str, str], last_id: bytes) -> None:
+        """Move it after a whole answer, whose last message is `last_id`, if there is one."""
+        self.is_at_end = headers.get(AT_END) != "false"
+        with of_the_server():
+            self.move(parse_id(headers.get(NEXT_POSITION, "")))
+        if last_id:
+            self.move(id_after(last_id))
+        if self._passed is not None:
+            self._passed(self.position)
+
+
+def _without_wait(query: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in query.items() if name != "wait"}
 
 
 def _pointer_in(headers: Mapping[str, str]) -> int | None:

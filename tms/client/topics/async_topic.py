@@ -329,14 +329,17 @@ class AsyncTopic:
         invalid, and end before the first that is in progress, so that no message is given before an
         earlier one.
 
+        With a `filter`, only messages whose key and headers match it are given, as in
+        `filter='key ^= "eu-" and header.type = "order"'`; `limit` counts those.
+
         With `decode=True` or a `Decoding`, records are given instead: values by the schemas that
         the payloads name. A message that cannot be decoded raises `PayloadUndecodable`; the error
         has its id, to continue after it.
 
         Messages arrive while you take them; nothing is sent before the first. If the connection
         breaks, it continues after the last message given. Raises `TopicNotFound`, `InvalidRequest`
-        (invalid_message_id, invalid_start_time, start_time_in_seconds, invalid_limit,
-        invalid_wait), with `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError`
+        (invalid_message_id, invalid_start_time, start_time_in_seconds, invalid_limit, invalid_wait,
+        invalid_filter), with `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError`
         for both `after` and `start`, both `tx` and `committed`, both `end` and `wait_s`, or a
         datetime without a time zone.
         """

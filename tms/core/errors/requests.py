@@ -109,6 +109,10 @@ class InvalidRequest(RequestError):
             invalid_member=(
                 "A member of a group has a name of 1 to 128 letters, digits, _, -, : or dots."
             ),
+            invalid_filter=(
+                "A filter tests `key` and `header.NAME` by exists, =, != and ^=, joined by and, or "
+                "and not; `detail` says at which character what is expected."
+            ),
             invalid_path=(
                 "A path starts with / and does not end with it; no part of it is empty or consists"
                 " of dots only."

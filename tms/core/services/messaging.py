@@ -13,7 +13,7 @@ from tms.core.limits import UINT16_COUNT
 from tms.core.services.commits import NOTHING, CommitRequest
 from tms.core.services.payload_values import PayloadValues
 from tms.core.values.caller import ANYBODY, Caller
-from tms.core.values.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock
+from tms.core.values.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock, id_after
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId, TopicMetadata
 
@@ -32,13 +32,38 @@ class Page:
     was not stopped. For a transaction of another manager, it is the write pointer.
     """
 
+    def after(self, position: bytes) -> bytes:
+        """Return where reading continues, even at the end; this page began at `position`."""
+        if self.next_position is not None:
+            return self.next_position
+        return id_after(self.blocks[-1].last_id()) if self.blocks else position
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredPage(Page):
+    """The messages of a part of a topic that match a filter, perhaps none."""
+
+    position: bytes = b""
+    """Where reading continues, even at the end."""
+
+    def after(self, position: bytes) -> bytes:
+        """Return where reading continues, even at the end: not before `position`."""
+        return max(position, self.position)
+
 
 STOPPED_AT = "tms-stopped-at-transaction"
 """The header in which a server reports where a reader stopped, as `Page.stopped_at`."""
+NEXT_POSITION = "tms-next-position"
+"""The header in which a server says where to continue after a poll with a filter."""
+AT_END = "tms-at-end"
+"""The header that says whether such a poll has read everything that its reader can see now."""
 STOPPED_S = 1.0
 """How long a reader waits before it reports where: most transactions end sooner."""
 Stopped = Callable[[int], object]
 """Is called with the place where a reader stopped, as `Page.stopped_at`."""
+
+Passed = Callable[[bytes], object]
+"""Is called with the position up to which messages were read and, if they match, given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +274,17 @@ class Messaging(Protocol):
         reading: Reading,
         wait_s: float = 0.0,
         stopped: Stopped | None = None,
+        *,
+        passed: Passed | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Yield the messages that `reading` describes, in blocks.
 
         They are those that its view sees, up to the first that may still commit. If there are none,
         wait up to `wait_s` seconds, unless there is an end. `stopped` is called with a transaction
-        at which the reader has waited for `STOPPED_S`, and with one at which it ends. Raises
-        `TopicNotFound`, `InvalidRequest` (invalid_limit, invalid_wait), and for the id of a
-        transaction `TransactionNotInProgress`, `TransactionUnknown`.
+        at which the reader has waited for `STOPPED_S`, and with one at which it ends. With a
+        filter, `passed` is called after each part. Raises `TopicNotFound`, `InvalidRequest`
+        (invalid_limit, invalid_wait), and for the id of a transaction `TransactionNotInProgress`,
+        `TransactionUnknown`.
         """
         ...
 

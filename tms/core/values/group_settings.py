@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypedDict, get_args
 from msgspec import Meta
 
 from tms.core.errors import InvalidRequest
+from tms.core.values.filters import filter_of
 
 DELAY_S_MAX: Final = 30 * 86_400
 LEASE_S_MAX: Final = 43_200
@@ -96,6 +97,13 @@ class GroupSettings:
     dead_letters_per_s: Annotated[
         int, _number(1, 86_400, "The seconds in which `dead_letters_max` are counted.")
     ] = 60
+    filter: Annotated[
+        str,
+        Meta(
+            description="Only messages whose key and headers match it are delivered; the others "
+            "are passed. Empty for all."
+        ),
+    ] = ""
 
 
 class GroupOptions(TypedDict, total=False):
@@ -112,6 +120,7 @@ class GroupOptions(TypedDict, total=False):
     dead_letter: str
     dead_letters_max: int
     dead_letters_per_s: int
+    filter: str
 
 
 DEFAULTS: Final = GroupSettings()
@@ -124,13 +133,15 @@ SETTABLE: Final = tuple(name for name in DECLARED if name != "order")
 
 
 def check_settings(settings: GroupSettings) -> None:
-    """Raise `InvalidRequest` (invalid_group) if a value has another type or is out of bounds."""
+    """Raise `InvalidRequest` (invalid_group, invalid_filter) if a value is not allowed."""
     for name, declared in DECLARED.items():
         value = getattr(settings, name)
         if declared.ge is not None and declared.le is not None:
             check_number(name, value, int(declared.ge), int(declared.le))
         elif type(value) is not type(getattr(DEFAULTS, name)):
             raise InvalidRequest("invalid_group", **{name: value})
+    if settings.filter:
+        filter_of(settings.filter)
 
 
 def check_number(name: str, value: object, least: int, most: int) -> None:

@@ -261,6 +261,12 @@ class MessageBlock:
         first = starts[0] - 1
         return [items[at - first : at - first + ID_BYTES] for at in starts[:-1]]
 
+    def last_id(self) -> bytes:
+        """Return the last message's id. There must be one. Raises `StoreCorrupt`."""
+        starts = self.starts or [0, *self.payload_spans()[1]]
+        at = starts[-2] - starts[0] + 1
+        return self.items[at : at + ID_BYTES]
+
     def columns(self) -> tuple[list[bytes], list[bytes]]:
         """Return the ids, and the payloads; an empty one for a tombstone. Raises `StoreCorrupt`."""
         items = self.items

@@ -1,4 +1,4 @@
-"""The parameters of a poll: its start and end, its limit, and its isolation.
+"""The parameters of a poll: its start and end, its limit, its isolation, and its filter.
 
 It is made once, when a request is decoded or a client is called, and passed on as a whole.
 """
@@ -6,6 +6,7 @@ It is made once, when a request is decoded or a client is called, and passed on 
 from enum import StrEnum
 from typing import NamedTuple
 
+from tms.core.values.filters import Filter
 from tms.core.values.transaction import Transaction
 
 
@@ -37,8 +38,10 @@ class Reading(NamedTuple):
     view: View = Isolation.ALL
     end: bytes | None = None
     """Only ids before this one are returned."""
+    filter: Filter | None = None
+    """Only messages that match it are returned; None for all."""
 
     def behind(self, position: bytes, count: int) -> "Reading":
         """Return the rest of the poll from `position` on, after `count` messages."""
         limit = None if self.limit is None else self.limit - count
-        return Reading(position, limit, self.view, self.end)
+        return Reading(position, limit, self.view, self.end, self.filter)

@@ -6,7 +6,8 @@ version. DO NOT CHANGE the names: stored.
 
 from typing import Final
 
+FILTERS: Final = "filters"
 GROUPS: Final = "groups"
 SCHEDULES: Final = "schedules"
-FEATURES: Final = (GROUPS, SCHEDULES)
+FEATURES: Final = (FILTERS, GROUPS, SCHEDULES)
 """The features that this version knows, sorted."""

@@ -6,9 +6,11 @@ progress. A body that no longer exists has expired, was trimmed, or was compacte
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import blake2b
+from time import monotonic
 from typing import NamedTuple
 
-from tms.core.services.messaging import Page
+from tms.core.services.messaging import FilteredPage, Page
+from tms.core.values.filters import filter_of
 from tms.core.values.groups import LimitedBy
 from tms.core.values.message import (
     FIRST_ID,
@@ -24,6 +26,8 @@ from tms.messaging.groups.loaded_group import LoadedGroup
 from tms.messaging.loaded_topics import TopicState
 
 _SCATTERED = 4
+_PASSING_S_MAX = 5.0
+"""A feed ends after this many seconds even if nothing has matched."""
 
 ReadPage = Callable[[TopicState, Reading], Awaitable[Page]]
 """Reads committed messages."""
@@ -36,6 +40,8 @@ class Fed(NamedTuple):
     stopped_at: int | None
     blocks: Sequence[MessageBlock] = ()
     ids: Sequence[bytes] = ()
+    is_cut: bool = False
+    """Whether it has passed messages that do not match for a while, and more follow."""
 
 
 class AtHand(NamedTuple):
@@ -63,6 +69,7 @@ async def read_on(group: LoadedGroup, read: ReadPage, count: int, room: int, now
     all_ids: list[bytes] = []
     remaining = count
     next_position: bytes | None = None
+    until_s = monotonic() + _PASSING_S_MAX
     while remaining > 0:
         free = min(room, commands.settings.open_max - len(state.open))
         if free <= 0:
@@ -70,13 +77,15 @@ async def read_on(group: LoadedGroup, read: ReadPage, count: int, room: int, now
             reason = LimitedBy.OPEN_MAX if is_own else LimitedBy.SERVER
             return Fed(reason, None, blocks, all_ids)
         through, floor = state.through, state.floor
+        text = commands.settings.filter
         position = next_position or (FIRST_ID if through is None else id_after(through))
         limit = min(max(remaining, READ_MIN), free)
-        page = await read(group.state, Reading(position, limit, Isolation.COMMITTED))
+        chosen = filter_of(text) if text else None
+        page = await read(group.state, Reading(position, limit, Isolation.COMMITTED, None, chosen))
         group.check_current()
-        if (state.through, state.floor) != (through, floor):
+        if (state.through, state.floor, commands.settings.filter) != (through, floor, text):
             next_position = None
-            continue  # the group was moved in the meantime
+            continue  # the group was moved, or has another filter, in the meantime
         ids, digests = _ids_of(page.blocks, by_key=state.by_key)
         keys = len(state.keys)
         commands.read(_through(page, ids, through), ids, digests, now_ms)
@@ -91,6 +100,8 @@ async def read_on(group: LoadedGroup, read: ReadPage, count: int, room: int, now
         next_position = page.next_position
         if next_position is None:
             break
+        if text and monotonic() >= until_s:
+            return Fed(None, None, blocks, all_ids, is_cut=True)
     return Fed(None, None, blocks, all_ids)
 
 
@@ -101,9 +112,10 @@ def _through(page: Page, ids: Sequence[bytes], through: bytes | None) -> bytes |
     the messages that it publishes.
     """
     last = ids[-1] if ids else through
-    if page.next_position is None:
+    position = page.position if isinstance(page, FilteredPage) else page.next_position
+    if position is None or position == FIRST_ID:
         return last
-    before = id_before(page.next_position)
+    before = id_before(position)
     return before if last is None else max(before, last)
 
 

@@ -52,7 +52,7 @@ from tms.core.values.message import (
     id_before,
     published_ms,
 )
-from tms.core.values.store_features import GROUPS
+from tms.core.values.store_features import FILTERS, GROUPS
 from tms.core.values.subscriptions import SharedSubscription, check_subscription_name
 from tms.core.values.topic import TopicId
 from tms.messaging.groups.burial import Burials
@@ -155,6 +155,8 @@ class GroupService:
         async with self._subscriptions.held((topic_id,)) as [positions]:
             through = self._through(positions.state, after)
             await self._engine.features.use(GROUPS)
+            if settings.filter:
+                await self._engine.features.use(FILTERS)
             write = GroupCreation(
                 self._subscriptions.writing,
                 self._engine.tables,
@@ -209,6 +211,8 @@ class GroupService:
             check_settings(settings)
             if "dead_letter" in changes or "attempts_max" in changes:
                 changes = await self._with_dead_letter(topic_id, changes, settings)
+            if settings.filter:
+                await self._engine.features.use(FILTERS)
             async with self._subscriptions.held((topic_id,)) as [positions]:
                 write = GroupChange(
                     self._subscriptions.writing, positions, group, changes, expected_version

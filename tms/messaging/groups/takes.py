@@ -329,7 +329,10 @@ class Takes:
         async with group.reading:
             mine = len(group.commands.state.open)
             room = share_of(self._limits.groups_open_max, mine, self._groups.open_count - mine)
-            return await read_on(group, self._read, count, room, self._groups.time.now_ms())
+            fed = await read_on(group, self._read, count, room, self._groups.time.now_ms())
+        if fed.is_cut:
+            group.ring()  # waiting takes continue
+        return fed
 
     def _at_hand(self, group: LoadedGroup, fed: Fed | None) -> AtHand:
         clock = self._engine.clock
