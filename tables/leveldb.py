@@ -82,10 +82,10 @@ class LevelDBStore:
     ) -> None:
         """Open the folder `path` as `access` says.
 
-        LevelDB maps the `open_files_max` table files that it read last. With `sync` off, a write returns when the operating system has it: it survives a crash of
-        the process, not of the machine. Raises `StoreNotFound`, `StoreLocked`, `StoreCorrupt`,
-        `StoreFormatUnknown`, `FolderUnusable`, and `StoreUnavailable` if the disk refuses writes
-        now.
+        LevelDB maps the `open_files_max` table files that it read last. With `sync` off, a write
+        returns when the operating system has it: it survives a crash of the process, not of the
+        machine. Raises `StoreNotFound`, `StoreLocked`, `StoreCorrupt`, `StoreFormatUnknown`,
+        `FolderUnusable`, and `StoreUnavailable` if the disk refuses writes now.
         """
         self._sync = sync
         self._write_buffer_bytes = write_buffer_bytes

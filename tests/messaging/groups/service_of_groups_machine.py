@@ -123,9 +123,8 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.rate = 0
         self.filter = ""
         self.passable: set[bytes] = set()
-        """Payloads of messages that a filter of the group may have passed."""
+        """Payloads that a filter of the group may have passed; those below, the present one does."""
         self.passed: set[bytes] = set()
-        """Payloads of messages that the present filter has passed or will pass."""
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.loop.run_until_complete(work)
