@@ -123,7 +123,7 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.rate = 0
         self.filter = ""
         self.passable: set[bytes] = set()
-        """Payloads that a filter of the group may have passed; those below, the present one does."""
+        """Payloads that a filter of the group may have passed; below, those of the present one."""
         self.passed: set[bytes] = set()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
