@@ -103,7 +103,7 @@ def test_a_setting_that_is_missing_has_its_default() -> None:
 
 def test_a_group_with_a_setting_of_later_is_refused_and_no_other() -> None:
     tables = StoreTables(MemoryStore())
-    put(tables.store, SUBSCRIPTION, (START + b"g", value_of(filter="x", depth="d")))
+    put(tables.store, SUBSCRIPTION, (START + b"g", value_of(later="x", depth="d")))
     put(tables.store, SUBSCRIPTION, (START + b"h", WORKED))
     later, known = tables.subscriptions.read(TOPIC, START)
     assert isinstance(later, SharedSubscription)
@@ -112,7 +112,7 @@ def test_a_group_with_a_setting_of_later_is_refused_and_no_other() -> None:
     with pytest.raises(StoreFormatUnknown, match="use that version") as refused:
         later.check_known()
 
-    assert refused.value.detail["unknown"] == ["depth", "filter"]
+    assert refused.value.detail["unknown"] == ["depth", "later"]
     batch = tables.batch()
     tables.subscriptions.delete(batch, START, later)
     tables.write(batch)
