@@ -208,7 +208,10 @@ class DeadLetterService:
     ) -> AsyncIterator[Sequence[DeadLetter]]:
         """Yield the dead letters with `ids`, or the first `limit`, in parts of bounded size."""
         if ids is None:
-            yield (await self._scan(group, None, limit)).letters
+            after = None
+            while limit and (letters := (await self._scan(group, after, limit)).letters):
+                yield letters
+                limit, after = limit - len(letters), letters[-1].id
             return
         rest = sorted(set(ids))
         while rest:
