@@ -28,6 +28,7 @@ _PAYLOAD_BYTES = 100
 _BILLS = "bills"
 _OPEN = 100_000
 _WAITS = 300
+_DEAD, _REJECTING = 10_000, 8
 _names = count(1)
 Ask = Callable[[str, str, object], bytes]
 _COLUMNS = ("what", "messages/s", "spread", "p50 ms a request", "p99", "CPU us a message", "of it")
@@ -62,6 +63,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
                 _in_turn(table, effort, server, topic, contest)
         _measure_keys(Table("Order by key, 1,000 keys", _COLUMNS), effort, server, keyed)
         _measure_waits(server, waited)
+        _measure_dead(server, *create(server.url, f"{run_name}-dying"))
     _measure_open(folder / "open", run_name)
 
 
@@ -180,6 +182,33 @@ def _measure_waits(server: Server, topic: Topic) -> None:
     for title, until in (("publish to the take's answer", ends), ("the publish alone", answers)):
         taken = [1000 * (end - start) for start, end in zip(starts, until, strict=True)]
         table.row(title, f"{median(taken):.2f}", f"{quantiles(taken, n=100)[-1]:.2f}")
+
+
+def _measure_dead(server: Server, topic: Topic) -> None:
+    """Measure dead letters of members that reject a hundred messages with each take."""
+    fill([topic], _DEAD, _PAYLOAD_BYTES)
+    path = make_group(topic, attempts_max=1, dead_letters_max=10_000, dead_letters_per_s=1)
+
+    def reject(number: int) -> None:
+        with connected(server.url) as ask:
+            body: dict[str, object] = {"member": f"w-{number}", "messages": 100}
+            while (
+                delivery := json.loads(ask("POST", f"{path}/take", body))["delivery"]
+            ) is not None:
+                body["settle"] = {"nacks": [{"delivery": delivery, "dead": True}]}
+
+    members = [Thread(target=reject, args=(number,)) for number in range(_REJECTING)]
+    started = time.perf_counter()
+    for member in members:
+        member.start()
+    for member in members:
+        member.join()
+    with connected(server.url) as ask:
+        while json.loads(ask("GET", path, None))["counts"]["dead"] < _DEAD:
+            time.sleep(0.01)
+    per_s = _DEAD / (time.perf_counter() - started)
+    table = Table("Dead letters", ("what", "messages/s"))
+    table.row(f"{_REJECTING} members, a hundred at a time", rate(per_s))
 
 
 def _measure_open(folder: Path, run_name: str) -> None:

@@ -105,16 +105,18 @@ class RequestPlaces:
             pointer = exchange.transaction_id
         if topic is None and "topic" in names:
             topic = str(exchange.topic_id)
-        if pointer is None or topic is None:
+        if topic is None or (pointer is None and "topic" not in names):
             return error
         namespace, _, name = topic.partition(":")
-        own = self._sharding.shard_of_transaction(pointer)
+        if pointer is None:  # it may be the topic of a group's dead letters
+            own = self._sharding.shard_of(exchange.topic_id)
+        else:
+            own = self._sharding.shard_of_transaction(pointer)
         shard = self._sharding.shard_of(topic_id_of(namespace, name))
         if own == shard:
             return error
-        return OtherShard(
-            transaction_id=pointer, transaction_shard=own, topic=topic, topic_shard=shard
-        )
+        transaction = {} if pointer is None else {"transaction_id": pointer}
+        return OtherShard(**transaction, transaction_shard=own, topic=topic, topic_shard=shard)
 
 
 def _first(_: Exchange) -> int:

@@ -149,6 +149,7 @@ def operations(
             action=row.action,
             decided_by=row.decided_by,
             is_form=row.is_form,
+            is_always_audited=row.is_form and row.is_change,
             is_download=row.is_download,
         )
     rest = app.routes.find("GET", _REST_STREAM).target.operation
@@ -170,10 +171,12 @@ def _operation(
     action: Action | None = None,
     decided_by: DecidedBy = DecidedBy.PATH,
     is_form: bool = False,
+    is_always_audited: bool = False,
     is_download: bool = False,
 ) -> Operation:
     return Operation(
         name=f"console{name}",
+        is_always_audited=is_always_audited,
         action=action,
         decided_by=decided_by,
         method="POST" if is_form else "GET",

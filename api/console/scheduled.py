@@ -4,6 +4,7 @@ from api.console.payload_forms import Form, shown_headers, shown_payload
 from api.console.row import Row
 from api.console.shown import payload as as_text
 from api.console.visit import Answer, Done, ShownPage, Visit, place
+from tms.core.values.schedules import place_of
 from tms.security.resources import Action
 
 _PAGE = 100
@@ -38,9 +39,9 @@ async def scheduled(visit: Visit) -> Answer:
 async def cancel(visit: Visit) -> Answer:
     """Cancel a message."""
     topic_id, exchange = visit.exchange.topic_id, visit.exchange
-    await visit.services.schedules.cancel_scheduled(
-        topic_id, visit.form.get("id", ""), caller=exchange.caller
-    )
+    scheduled_id = place_of(visit.form.get("id", "")).id
+    exchange.about = f"scheduled message {scheduled_id}"
+    await visit.services.schedules.cancel_scheduled(topic_id, scheduled_id, caller=exchange.caller)
     here = place("namespaces", topic_id.namespace, "topics", topic_id.name, "scheduled")
     return Done(here, "The message will not be published.")
 

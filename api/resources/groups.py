@@ -191,7 +191,7 @@ OPERATIONS = (
         request=SETTINGS_CONTENT,
         success="The group.",
         answer=GROUP_CONTENT,
-        errors=("subscription_moved", *_BODY_ERRORS),
+        errors=("subscription_moved", "other_shard", *_BODY_ERRORS),
     ),
     _row(
         name="take",

@@ -116,6 +116,7 @@ OPERATIONS = (
             "transactions_elsewhere",
             "store_format_old",
             "topic_not_found",
+            "other_shard",
             *_POSITION_ERRORS,
         ),
     ),

@@ -29,6 +29,8 @@ class Reminders:
         self.count = 0
         self.soon: set[bytes] = set()
         """Scheduled for certain, and due within a second."""
+        self.near: dict[bytes, str] = {}
+        """Those of them that can be cancelled, by payload with their ids."""
         self.later: dict[bytes, str] = {}
         """Scheduled for certain, and due after the test, by payload with their ids."""
         self.is_later: set[bytes] = set()
@@ -42,6 +44,8 @@ class Reminders:
             while True:
                 if self.later and chance.random() < 0.3:
                     await self._cancel(client, chance.choice(list(self.later)))
+                elif self.near and chance.random() < 0.3:
+                    await self._cancel_near(client, next(iter(self.near)))
                 else:
                     await self._schedule(client, chance)
         except (Unavailable, OutcomeUnknown):
@@ -66,6 +70,8 @@ class Reminders:
             ids = await topic.schedule(payloads, after=after)
             if after == LATER_S:
                 self.later.update(zip(payloads, ids, strict=True))
+            elif after:
+                self.near.update(zip(payloads, ids, strict=True))
         self.in_doubt.difference_update(payloads)
         if after < LATER_S:
             self.soon.update(payloads)
@@ -79,6 +85,19 @@ class Reminders:
             raise AssertionError(f"{payload!r} was neither published nor cancelled") from error
         self.in_doubt.remove(payload)
         self.cancelled.add(payload)
+
+    async def _cancel_near(self, client: AsyncClient, payload: bytes) -> None:
+        """Cancel a message at about the time when it is due: it is cancelled or published."""
+        scheduled_id = self.near.pop(payload)
+        self.in_doubt.add(payload)
+        self.soon.remove(payload)
+        try:
+            await client.topic(TOPIC).cancel_scheduled(scheduled_id)
+        except ScheduledNotFound:
+            self.soon.add(payload)
+        else:
+            self.cancelled.add(payload)
+        self.in_doubt.remove(payload)
 
     async def check(self, client: AsyncClient) -> None:
         """Wait until due messages are published, and compare everything."""

@@ -11,7 +11,7 @@ from tms.cli import group_dead
 from tms.cli.columns import counted, in_order
 from tms.cli.durations import duration
 from tms.cli.endless import ending_in_order
-from tms.cli.lines import json_of, text_of
+from tms.cli.lines import json_of, text_of, utc_of
 from tms.cli.poll import parse_message_id, parse_start
 from tms.cli.subscription import NameArgument
 from tms.cli.target import Target, TopicArgument, with_options, with_target
@@ -207,7 +207,12 @@ def members(target: Target, topic: TopicArgument, name: NameArgument) -> None:
         members_seen = client.topic(topic).group(name).members()
     facts = [*map(asdict, members_seen)]
     rows = [
-        (each.name, each.principal or "-", str(each.holds), str(each.since_ms), str(each.seen_ms))
+        (
+            each.name,
+            each.principal or "-",
+            str(each.holds),
+            *map(utc_of, (each.since_ms, each.seen_ms)),
+        )
         for each in members_seen
     ]
     target.answer_list(("NAME", "PRINCIPAL", "HOLDS", "SINCE", "SEEN"), rows, facts)
@@ -230,7 +235,8 @@ def list_open(
     with target.connect(StoreAccess.READ) as client:
         messages_open = client.topic(topic).group(name).open(after=behind, limit=limit)
     facts = [_open_facts(each) for each in messages_open]
-    rows = [tuple("-" if value is None else str(value) for value in row.values()) for row in facts]
+    shown = [row | {"until_ms": row["until_ms"] and utc_of(row["until_ms"])} for row in facts]
+    rows = [tuple("-" if value is None else str(value) for value in row.values()) for row in shown]
     columns = ("ID", "ATTEMPTS", "STATE", "MEMBER", "UNTIL", "LAST MEMBER", "REASON")
     target.answer_list(columns, rows, facts)
 

@@ -46,6 +46,8 @@ CONSUMED_MAX = 1000
 LineOf = Callable[[Message | Record], str]
 DECODING = Decoding(as_json=True, damaged="give")
 _ID_CHARS = 2 * ID_BYTES
+_TIMES = "such as 2026-08-01T12:00:00Z or 1785585600000"
+_OTHERS = f", a message id of {_ID_CHARS} digits, or the word start"
 
 From = Annotated[
     str,
@@ -245,7 +247,7 @@ def parse_message_id(text: str, option: str) -> bytes:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-def parse_start(text: str, option: str = "--from") -> Start | None:
+def parse_start(text: str, option: str = "--from", others: str = _OTHERS) -> Start | None:
     """Parse the start of a poll; None is the oldest message. Raises a usage error."""
     if text == "start":
         return None
@@ -260,22 +262,19 @@ def parse_start(text: str, option: str = "--from") -> Start | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is not a valid time such as 2026-08-01T12:00:00Z or 1785585600000, a "
-            f"message id of {_ID_CHARS} digits, or the word start",
-            param_hint=option,
+            f"{text!r} is not a valid time {_TIMES}{others}", param_hint=option
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def parse_time_ms(text: str, option: str) -> int:
     """Parse a time to ms since 1970. Raises a usage error."""
-    match parse_start(text, option):
+    match parse_start(text, option, others=""):
         case int() as time_ms:
             return time_ms
         case datetime() as moment:
             return ms_of(moment)
-        case _:
-            raise typer.BadParameter(f"{text!r} is not a valid time", param_hint=option)
+    raise typer.BadParameter(f"{text!r} is not a valid time {_TIMES}", param_hint=option)
 
 
 def parse_transaction(text: str) -> Transaction | int:

@@ -1,5 +1,6 @@
 """The console of several servers: a follower shows the leader's pages, a shard its leader's."""
 
+import json
 import re
 from contextlib import AsyncExitStack
 
@@ -11,7 +12,9 @@ from tests.api.rest import NOW_MS
 from tests.api.security.secured import ROOT, Pair, opened_server, pair
 from tests.manual_clock import ManualClock
 from tests.waiting import until
+from tms.core.values.schedules import DeliveryTime
 from tms.core.values.shards import ShardBy
+from tms.core.values.topic import TopicId
 from tms.security.tokens import new_token
 
 __all__ = ["leader", "pair", "second"]
@@ -125,6 +128,24 @@ async def test_a_form_of_who_signed_in_at_a_follower_is_taken_by_the_leader(pair
     signed_out = await http.post("/console/sign-out")
     assert signed_out.headers["location"].endswith("/sign-in")
     assert (await http.get("/console/topics?namespace=n")).status_code == 303
+
+
+async def test_the_audit_has_each_form_that_changes_something(pair: Pair) -> None:
+    topic_id, http = TopicId("n", "t"), pair.servers["directly"].http
+    await pair.services.messaging.create_topic(topic_id)
+    schedules = pair.services.schedules
+    ids = (await schedules.schedule(topic_id, [b"1", b"2"], DeliveryTime(after_s=60))).ids
+    token = pair.root["authorization"].removeprefix("Bearer ")
+    http.cookies.update((await http.post("/console/sign-in", data={"token": token})).cookies)
+    page = "/console/namespaces/n/topics/t/scheduled"
+    found = re.search(r'name="csrf" value="([^"]+)"', (await http.get(page)).text)
+    assert found is not None
+    for message_id in ids:
+        form = {"csrf": found[1], "id": message_id}
+        assert (await http.post(f"{page}/cancel", data=form)).status_code == 303
+    lines = [json.loads(line) for each in pair.servers.values() for line in each.audited.lines]
+    told = [each["about"] for each in lines if each["operation"] == "consoleCancelScheduled"]
+    assert told == [f"scheduled message {message_id}" for message_id in ids]
 
 
 async def test_without_access_control_a_follower_leads_the_browser_to_the_leader(

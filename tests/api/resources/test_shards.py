@@ -93,6 +93,18 @@ async def test_a_store_without_shards_takes_a_home(own: Rest) -> None:
     assert await started(own, "?namespace=ns&topic=t") > 0
 
 
+async def test_dead_letters_stay_in_the_shard_of_their_group(by_topic: Rest) -> None:
+    group = f"{TOPICS}/t/subscriptions/g"
+    body = {"kind": "shared", "dead_letter": "e"}
+    told = where_told(await by_topic.http.put(group, json=body))
+    assert (told["topic"], told["topic_shard"]) == ("ns:e", 0)
+    created = await by_topic.http.put(group, json=body | {"dead_letter": "t--dead"})
+    assert created.status_code == 200
+    assert where_told(await by_topic.http.put(f"{group}/settings", json={"dead_letter": "p"}))
+    missing = await by_topic.http.put(f"{group}/settings", json={"dead_letter": "t--none"})
+    assert refusal(missing) == (404, "topic_not_found")
+
+
 async def test_a_transaction_uses_topics_of_its_shard(by_topic: Rest) -> None:
     transaction = await started(by_topic, "?namespace=ns&topic=t")
     for name in ("t", "t--dead"):

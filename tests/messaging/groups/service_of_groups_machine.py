@@ -318,13 +318,12 @@ class GroupServiceMachine(RuleBasedStateMachine):
             return  # behind a transaction that is in progress
         self.run(groups.set_group(TOPIC, "g", {"dead_letters_max": 1}))
         self.run(self.rejected(given, gap))
-        self.run(until(self.is_buried))
         if self.taken(Take("a", 1)).limited_by is LimitedBy.PAUSED:
             self.run(until(self.is_paused))
             self.restart()
             assert self.taken(Take("a", 1)).limited_by is LimitedBy.PAUSED
-        resumed = {"paused": False, "dead_letters_max": 10_000}
-        self.run(self.services.groups.set_group(TOPIC, "g", resumed))
+        changes = {"paused": False, "dead_letters_max": 10_000}
+        self.run(self.services.groups.set_group(TOPIC, "g", changes))
 
     @rule(number=st.integers(1, 2**50), member=MEMBERS)
     def ack_what_was_never_given(self, number: int, member: str) -> None:
@@ -488,10 +487,10 @@ class GroupServiceMachine(RuleBasedStateMachine):
         tasks = []
         for message_id in given.ids[:2]:
             settle = Settle(nacks=[Nacks(given.delivery, [message_id], dead=True)])
-            settling = self.services.groups.settle(TOPIC, "g", given.member, settle)
-            tasks.append(asyncio.create_task(settling))
+            work = self.services.groups.settle(TOPIC, "g", given.member, settle)
+            tasks.append(asyncio.create_task(work))
             await turns(gap)
-        await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks, until(self.is_buried))
 
     async def is_paused(self) -> bool:
         return (await self.services.groups.group(TOPIC, "g")).settings.paused

@@ -12,12 +12,15 @@ from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import until
 from tms.core.errors import InvalidRequest, TopicNotFound
+from tms.core.limits import Limits
 from tms.core.values.dead_letters import Disposition, origin_of
 from tms.core.values.frame import bodies_of
+from tms.core.values.group_settings import GroupSettings
 from tms.core.values.groups import Acks, LimitedBy, Nacks, Refusal, Settle, Take
 from tms.core.values.message import Message
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
+from tms.messaging.groups import dead_letters
 
 pytestmark = pytest.mark.anyio
 
@@ -256,6 +259,30 @@ async def test_an_operator_skips_gives_back_and_fails_messages(world: World) -> 
     opened = await world.services.groups.open_messages(TOPIC, "g")
     assert [(each.id, each.attempts) for each in opened] == [(second, 0), (third, 1)]
     assert {each.member for each in opened} == {None}
+
+
+async def test_dead_letters_live_at_least_as_long_as_their_messages(world: World) -> None:
+    messaging = world.services.messaging
+    for name, ttl_s in (("short", 60), ("long", 10_000_000)):
+        topic_id = TopicId(TOPIC.namespace, name)
+        await messaging.create_topic(topic_id, {"ttl": ttl_s})
+        settings = GroupSettings(attempts_max=1)
+        await world.services.groups.create_group(topic_id, "g", settings)
+        dead = await messaging.topic(TopicId(TOPIC.namespace, f"{name}--dead"))
+        assert dead.ttl_s == max(ttl_s, Limits().ttl_s_default)
+
+
+async def test_a_redrive_of_large_messages_goes_on_up_to_its_limit(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_BYTES_MAX", 2)
+    await with_dead_letters(world, attempts_max=1)
+    ids = await world.publish(*[b"%d" % each for each in range(5)])
+    await fail(world, messages=5)
+    await has(world, 5)
+    assert (await world.services.groups.redrive(TOPIC, "g", limit=4)).redriven == 4
+    opened = await world.services.groups.open_messages(TOPIC, "g")
+    assert [each.id for each in opened] == ids[:4]
 
 
 async def test_an_explanation_says_that_a_message_is_dying_dead_or_given_again(

@@ -115,14 +115,18 @@ class DeadLetterService:
     async def prepared(self, topic_id: TopicId, settings: GroupSettings) -> GroupSettings:
         """Return settings with their topic of dead letters, which is created if none is named.
 
+        Its messages then live as long as those of the group's topic, or longer.
         Raises `InvalidRequest` (invalid_group), `TopicNotFound`.
         """
         if not settings.dead_letter:
             if not settings.attempts_max:
                 return settings
             dead = default_topic(topic_id)
+            default_s, _ = self._topics.admission.properties(topic_id.namespace, None)
+            async with self._states.held((topic_id,)) as [state]:
+                ttl_s = max(state.topic.ttl_s, default_s)
             with suppress(TopicExists):
-                await self._topics.create(dead, None)
+                await self._topics.create(dead, {"ttl": ttl_s})
             settings = replace(settings, dead_letter=dead.name)
         dead = TopicId(topic_id.namespace, settings.dead_letter)
         async with self._states.held((dead,)) as [state]:
@@ -208,7 +212,10 @@ class DeadLetterService:
     ) -> AsyncIterator[Sequence[DeadLetter]]:
         """Yield the dead letters with `ids`, or the first `limit`, in parts of bounded size."""
         if ids is None:
-            yield (await self._scan(group, None, limit)).letters
+            after = None
+            while limit and (letters := (await self._scan(group, after, limit)).letters):
+                yield letters
+                limit, after = limit - len(letters), letters[-1].id
             return
         rest = sorted(set(ids))
         while rest:
