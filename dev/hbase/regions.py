@@ -1,4 +1,4 @@
-"""Splits, merges and moves regions of servers that were started here, as HBase itself does."""
+"""Splits, merges and moves regions of servers that were started here, and snapshots tables."""
 
 import subprocess
 from pathlib import Path
@@ -19,8 +19,9 @@ class CannotChange(Exception):
 def change(servers: Servers, verb: str, table: bytes, row: bytes) -> None:
     """Split the region at `row`, merge it with the next one, or move it to another server.
 
-    `verb` is split, merge or move. Returns when it is done; takes some seconds, because it starts a
-    JVM. Raises `CannotChange`, also if a region that was split is merged soon after.
+    `verb` is split, merge or move; or snapshot or restore of all tables whose names begin with
+    `table`, with `row` as the name of the cut. Returns when it is done; takes some seconds, because
+    it starts a JVM. Raises `CannotChange`, also if a region that was split is merged soon after.
     """
     conf = Path(servers.folder, "conf", "gateway")
     done = subprocess.run(

@@ -40,7 +40,7 @@ def test_backups_are_taken_listed_and_pruned(backed_up: tuple[str, Path]) -> Non
     assert tms("a")[0] == 4
     assert tms("take", "prune")[0] == 0
     assert names(url) == ["a", "b", "c", "list-d", "prune"]
-    assert tms("prune", "--older-than", "1h")[1] == "Deleted 0 backups; 5 backups remain.\n"
+    assert tms("prune", "--older-than", "1h")[1] == "Deleted 0 backups; kept 5.\n"
     (folder / "b/backup.json").write_text("{}")
     assert "its manifest is damaged" in tms("list")[1]
     code, _, err = tms("verify", "b")

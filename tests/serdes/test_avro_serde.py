@@ -74,6 +74,38 @@ def test_values_within_themselves_are_encoded_and_reported(tree: Any) -> None:
 
 @few
 @given(schemas_with_value())
+def test_all_of_a_schema_that_contains_itself_is_checked_before_it_is_read(drawn: Drawn) -> None:
+    schema, value = drawn
+    itself = ["null", "Itself"]
+    serde = avro(record("Itself", before=itself, value=schema, after=itself))
+    inner = {"before": None, "value": value, "after": None}
+    outer = {"before": inner, "value": value, "after": inner}
+    encoded = serde.encode(outer)
+    assert serde.decode(encoded, 0) == outer
+    for end in {len(encoded) - 1, len(encoded) // 2}:
+        with pytest.raises(Undecodable):
+            serde.decode(encoded[:end], 0)
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(179, True), (180, False)])
+def test_a_value_may_have_this_many_levels(levels: int, fits: bool) -> None:  # noqa: FBT001
+    serde = avro(record("N", next=["null", "N"]))
+    value: Any = None
+    for _ in range(levels):
+        value = {"next": value}
+    data = b"\x02" * (levels - 1) + b"\x00"
+    if fits:
+        assert serde.encode(value) == data
+        assert serde.decode(data, 0) == value
+        return
+    with pytest.raises(Unencodable, match="too deeply"):
+        serde.encode(value)
+    with pytest.raises(Undecodable, match="too deeply"):
+        serde.decode(data, 0)
+
+
+@few
+@given(schemas_with_value())
 def test_bytes_left_behind_a_value_are_an_error(drawn: Drawn) -> None:
     schema, value = drawn
     serde = avro(schema)

@@ -125,7 +125,7 @@ def prune(
     for name in old:
         target.ask("DELETE", f"{_PATH}/{quote(name, safe='')}", timeout_s=_ANSWER_S_MAX)
     kept = len(intact) - len(old)
-    text = f"Deleted {counted(len(old), 'backup')}; {counted(kept, 'backup')} remain."
+    text = f"Deleted {counted(len(old), 'backup')}; kept {kept}."
     target.answer(text, {"deleted": old, "kept": kept})
 
 

@@ -1,53 +1,112 @@
-"""Bounds that fastavro lacks, so that no bytes take long to read.
+"""Bounds that fastavro lacks, so that no bytes take long to read, or crash the process.
 
-1. A number ends after ten bytes. fastavro's Python reads on, in quadratic time.
+1. Values of a schema that contains itself are nested at most `LEVELS_MAX` deep, because fastavro's
+   C code has no limit and crashes the process. The bytes are checked before it reads them.
 2. A decimal has at most `DECIMAL_BYTES_MAX`: its time is quadratic, and a megabyte takes minutes.
    This applies to all uses of fastavro in the process, because it has one table of logical types.
 """
 
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from io import BytesIO
 from typing import Any
 
 import fastavro
-from fastavro import _read_py
-from fastavro.io.binary_decoder import BinaryDecoder
 from fastavro.read import LOGICAL_READERS
 
+from tms.serdes.avro_tree import INNER, RECORDS, kind_of
+
+LEVELS_MAX = 180
+"""How many records, arrays and maps may be within each other."""
 DECIMAL_BYTES_MAX = 1000
 """About 2,400 digits."""
 _NUMBER_BYTES_MAX = 10
 _MORE_FOLLOWS = 0x80
+_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _decimal_of = LOGICAL_READERS["bytes-decimal"]
 
 
-class _Decoder(BinaryDecoder):
-    """fastavro's decoder, with bounded numbers."""
+def check_levels(value: Any, left: int = LEVELS_MAX) -> None:
+    """Raise `RecursionError` for a value that is nested too deeply."""
+    if not left:
+        raise RecursionError
+    if isinstance(value, Mapping):
+        value = value.values()
+    elif not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        return
+    for each in value:
+        check_levels(each, left - 1)
 
-    def read_long(self) -> int:
+
+def read_nested(stream: BytesIO, writer: Any, named: Mapping[str, Any], reader: Any) -> Any:
+    """Return a value of a parsed schema that contains itself, as fastavro's `schemaless_reader`.
+
+    Raises `RecursionError` if it is nested too deeply.
+    """
+    _Skipping(stream.getvalue(), stream.tell(), named).skip(writer, LEVELS_MAX)
+    return fastavro.schemaless_reader(stream, writer, reader)
+
+
+class _Skipping:
+    """Reads past values without making them.
+
+    Its methods raise `EOFError` or `IndexError` at the end of the data, `ValueError` for wrong
+    bytes, and `RecursionError`.
+    """
+
+    def __init__(self, data: bytes, at: int, named: Mapping[str, Any]) -> None:
+        self._data = data
+        self._at = at
+        self._named = named
+
+    def skip(self, node: Any, left: int) -> None:
+        """Read past a value that may have `left` levels."""
+        if not left:
+            raise RecursionError
+        node = self._named.get(node, node) if isinstance(node, str) else node
+        kind = kind_of(node)
+        if kind in RECORDS:
+            for field in node["fields"]:
+                self.skip(field["type"], left - 1)
+        elif kind == "union":
+            self.skip(node[self._number(len(node) - 1)], left)
+        elif kind in ("int", "long", "enum"):
+            self._number()
+        elif kind in ("bytes", "string"):
+            self._pass(self._number())
+        elif kind in INNER:
+            self._skip_blocks(node[INNER[kind]], left - 1, has_keys=kind == "map")
+        else:
+            self._pass(node["size"] if kind == "fixed" else _BYTES[kind])
+
+    def _skip_blocks(self, node: Any, left: int, *, has_keys: bool) -> None:
+        while count := self._number():
+            if count < 0:  # the size of the block follows
+                self._number()
+            for _ in range(abs(count)):
+                if has_keys:
+                    self._pass(self._number())
+                self.skip(node, left)
+
+    def _pass(self, count: int) -> None:
+        if count < 0:
+            raise ValueError("a size below zero")
+        self._at += count
+        if self._at > len(self._data):
+            raise EOFError
+
+    def _number(self, largest: int | None = None) -> int:
         zigzag = 0
         for place in range(_NUMBER_BYTES_MAX):
-            byte: bytes = self.fo.read(1)
-            if not byte:
-                raise EOFError
-            zigzag |= (byte[0] & ~_MORE_FOLLOWS) << 7 * place
-            if byte[0] < _MORE_FOLLOWS:
-                return (zigzag >> 1) ^ -(zigzag & 1)
+            byte = self._data[self._at]
+            self._at += 1
+            zigzag |= (byte & ~_MORE_FOLLOWS) << 7 * place
+            if byte < _MORE_FOLLOWS:
+                number = (zigzag >> 1) ^ -(zigzag & 1)
+                if largest is not None and not 0 <= number <= largest:
+                    raise ValueError("a union has no such branch")
+                return number
         raise ValueError("a number of over 64 bits")
-
-    read_int = read_long
-    read_enum = read_long
-    read_index = read_long
-
-
-def read_nested(stream: Any, writer: Any, reader: Any) -> Any:
-    """Return a value, as fastavro's `schemaless_reader` in Python does."""
-    named: dict[str, dict[str, Any]] = {"writer": {}, "reader": {}}
-    writer = fastavro.parse_schema(writer, named["writer"])
-    if reader is not None:
-        reader = fastavro.parse_schema(reader, named["reader"])
-    read_data: Any = _read_py.read_data
-    make: Any = _Decoder
-    return read_data(make(stream), writer, named, reader, {})
 
 
 def _bounded_decimal(data: bytes, writer: Any = None, reader: Any = None) -> Decimal:

@@ -1,7 +1,7 @@
 """Avro's values, by fastavro.
 
-1. fastavro's Python reads and writes a schema that contains itself, because its C code crashes the
-   process if values are nested deeply; Python's own limit, about 180 levels, raises an error.
+1. Values of a schema that contains itself are checked before fastavro reads or writes them, because
+   its C code crashes the process if they are nested deeply (`avro_bounds`).
 2. A schema with arrays whose items take no bytes is refused, because a few bytes could announce
    billions of items.
 3. Encoding a value with a field that the schema lacks is an error.
@@ -11,18 +11,17 @@
 import io
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import fastavro
 import msgspec
-from fastavro import _validation_py, _write_py
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.validation import ValidationError
 
 from tms.core.text.credentials import shortened
 from tms.core.values.schema_types import AVRO
-from tms.serdes.avro_bounds import read_nested
+from tms.serdes.avro_bounds import check_levels, read_nested
 from tms.serdes.avro_json import AvroJson, copied
 from tms.serdes.avro_shape import AvroShape
 from tms.serdes.avro_tree import (
@@ -75,12 +74,8 @@ class AvroSerde(Serde):
             )
         self._source = source
         self._reader = reader
-        is_nested = shape.is_recursive
-        writes = _write_py if is_nested else fastavro
-        validates = _validation_py if is_nested else fastavro.validation
-        self._read: Callable[..., Any] = read_nested if is_nested else fastavro.schemaless_reader
-        self._write: Callable[..., Any] = writes.schemaless_writer
-        self._validate: Callable[..., Any] = validates.validate
+        self._named = named
+        self._is_nested = shape.is_recursive
         self.record_name = record_name(self._tree.top)
 
     def read_as(self, reader: "AvroSerde") -> "AvroSerde":
@@ -91,8 +86,10 @@ class AvroSerde(Serde):
         """Return the bytes of a payload after the id. Raises `Unencodable`."""
         out = io.BytesIO()
         try:
-            self._validate(value, self.schema, raise_errors=True, strict=True)
-            self._write(out, self.schema, value, strict_allow_default=True)
+            if self._is_nested:
+                check_levels(value)
+            fastavro.validate(value, self.schema, raise_errors=True, strict=True)
+            fastavro.schemaless_writer(out, self.schema, value, strict_allow_default=True)
         except ValidationError as error:
             raise _misfit(error) from None
         except RecursionError:
@@ -107,7 +104,7 @@ class AvroSerde(Serde):
         stream.seek(at)
         reader = self._reader
         try:
-            value = self._read(stream, self.schema, reader and reader.schema)
+            value = self._read(stream, self.schema, self._named, reader and reader.schema)
         except Exception as error:  # Damaged bytes cause various errors of Python.
             raise self._undecodable(data, at, error) from None
         if stream.tell() != len(data):
@@ -115,6 +112,11 @@ class AvroSerde(Serde):
         if reader is not None and reader.json_form.has_shared_defaults:
             return copied(value)
         return value
+
+    def _read(self, stream: io.BytesIO, schema: Any, named: Mapping[str, Any], reader: Any) -> Any:
+        if self._is_nested:
+            return read_nested(stream, schema, named, reader)
+        return fastavro.schemaless_reader(stream, schema, reader)
 
     def _undecodable(self, data: bytes, at: int, error: Exception) -> Undecodable:
         if isinstance(error, RecursionError):
@@ -136,7 +138,7 @@ class AvroSerde(Serde):
             stream = io.BytesIO(data)
             stream.seek(at)
             try:
-                self._read(stream, _parsed(beginning)[0], None)
+                self._read(stream, *_parsed(beginning), None)
             except Exception:  # the errors that it raised before
                 return True
             return False

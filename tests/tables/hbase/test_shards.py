@@ -18,6 +18,7 @@ import httpx
 import pytest
 
 import tms
+from dev.hbase.regions import change
 from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
 from tests.cli.conftest import run_command
@@ -287,6 +288,46 @@ def test_rules_and_the_audit_are_the_same_through_each_server(
             assert found.json()["id"] == registered.json()["id"]
             wait_until(partial(_is_told, client, as_root, "ann"))
             client.close()
+
+
+def test_a_cut_of_all_shards_is_restored_as_docs_backup_says(
+    url: str, servers: HBaseServers
+) -> None:
+    def contents(client: tms.Client) -> dict[str, list[bytes | None]]:
+        return {name: [each.payload for each in client.topic(name).poll()] for name in NAMES}
+
+    def last_ids(client: tms.Client) -> list[bytes]:
+        return [[*client.topic(name).poll()][-1].id for name in NAMES]
+
+    prefix = url.rpartition("/")[2].encode()
+    with ServerProcess(url, *FLAGS) as server:
+        with tms.connect(server.url) as client:
+            for name in NAMES:
+                client.topic(name).create(exist_ok=True)
+            publish_to_all(client, "before the cut")
+            before = contents(client)
+            owner = client.publish_all({NAMES[0]: [b"once"]}, owner="o", sequence=1)
+            before[NAMES[0]].append(b"once")
+        assert server.stop() == 0
+    change(servers, "snapshot", prefix, b"cut")
+    with ServerProcess(url, *FLAGS) as server:
+        with tms.connect(server.url) as client:
+            assert contents(client) == before
+            publish_to_all(client, "after the cut")
+            client.topic("new").create()
+            lost = last_ids(client)
+        assert server.stop() == 0
+    change(servers, "restore", prefix, b"cut")
+    with ServerProcess(url, *FLAGS) as server:
+        with tms.connect(server.url) as client:
+            assert (sorted(client.topics()), contents(client)) == (sorted(NAMES), before)
+            again = client.publish_all({NAMES[0]: [b"once"]}, owner="o", sequence=1)
+            assert (again.is_duplicate, again.write_pointer) == (True, owner.write_pointer)
+            publish_to_all(client, "restored")
+            assert all(now > then for now, then in zip(last_ids(client), lost, strict=True))
+        for shard in range(3):
+            problems = command(server, "debug", "verify", "--shard", str(shard))["problems"]
+            assert problems == []
 
 
 def _led_by(client: httpx.Client, headers: dict[str, str]) -> int:
