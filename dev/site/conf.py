@@ -37,7 +37,8 @@ autodoc_typehints_format = "short"
 autodoc_default_options = {"members": True, "exclude-members": "code, problems"}
 
 _CONTENTS = {
-    "Use": "session howto/* messages transactions groups filters positions schemas other_tools spark",
+    "Use": "session howto/* messages transactions groups filters positions schemas other_tools "
+    "spark",
     "Run": "operations backup upgrading security namespaces cleanup cluster hbase console memory",
     "Look up": "promises /dev/site/* metrics registry clocks glossary",
     "How it is built": "ARCHITECTURE decisions formats coordination changing /CHANGELOG "

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.values.frame import bodies_of
+from tms.core.values.frame import bodies_of, encode_body
 from tms.core.values.message import Message
 from tms.wire import cloud_events
 from tms.wire.bodies import MESSAGES_A_STEP, too_many_messages
@@ -27,7 +27,7 @@ class RawRequest(NamedTuple):
     """The key, headers and kind of the messages in a body."""
 
     content_type: str
-    """As received, with its parameters."""
+    """As received, with its parameters; empty if there is none, which only an event may lack."""
     key: bytes | None
     headers: Mapping[str, bytes]
     attributes: Mapping[str, str]
@@ -55,8 +55,10 @@ def bodies_in(
             continue
         if len(bodies) == messages_max:
             raise too_many_messages(messages_max + 1, messages_max)
-        headers = {**message.headers, **request.headers}
-        bodies.append(message._replace(headers=headers).body())
+        headers = message.headers
+        if request.headers:
+            headers = {**headers, **request.headers}
+        bodies.append(encode_body(message.payload, message.key, headers))
     return bodies_of(bodies)
 
 
@@ -64,7 +66,8 @@ def _messages_in(request: RawRequest, media_type: str, body: bytes) -> Iterable[
     """Return the messages in a body, None for each empty line."""
     key = request.key
     if request.attributes:
-        return [cloud_events.message_of(request.attributes, body, request.content_type, key)]
+        content_type = request.content_type or None
+        return [cloud_events.message_of(request.attributes, body, content_type, key)]
     if media_type in (EVENT_TYPE, BATCH_TYPE):
         return cloud_events.messages_of(body, is_batch=media_type == BATCH_TYPE, key=key)
     if media_type == NDJSON_TYPE:

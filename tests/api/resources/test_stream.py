@@ -15,6 +15,10 @@ from tests.waiting import WAIT_S_MAX, until
 
 pytestmark = pytest.mark.anyio
 
+MIB = 1024 * 1024
+LARGE = 24
+"""Messages of a MiB, for which the buffers of both sides have no room."""
+
 
 class Event(NamedTuple):
     """One event: its fields, as a browser reads them."""
@@ -113,6 +117,35 @@ async def test_a_reader_goes_on_after_the_last_id_that_it_has_seen(own: Rest) ->
         async with reading(own, "?start=start", **fields) as events:
             assert await events.messages(1) == expected
             seen = events.seen
+
+
+async def test_a_reader_that_began_at_the_end_of_an_empty_topic_misses_nothing(own: Rest) -> None:
+    async with reading(own, "?start=end") as events:
+        await events.next()
+        await events.next()
+        assert events.seen is not None
+    await own.publish(b"a")
+    async with reading(own, "?start=end", **{"Last-Event-ID": events.seen}) as again:
+        assert await again.messages(1) == ["a"]
+
+
+async def test_a_slow_reader_lags_and_slows_nobody(own: Live) -> None:
+    async with own.http.stream("GET", f"{TOPIC}/stream") as slow:
+        await until(lambda: own.waiters() == 1)
+        for number in range(LARGE):
+            await own.publish(b"%d " % number + b"x" * MIB)
+        async with reading(own) as fast:
+            assert len(await fast.messages(LARGE)) == LARGE
+            await until(lambda: own.waiters() == 1)  # the other one waits for its client
+        payloads = await Stream(slow).messages(LARGE)
+    assert [int(payload.split()[0]) for payload in payloads] == [*range(LARGE)]
+
+
+async def test_a_head_ends(own: Rest) -> None:
+    answer = await own.http.head(f"{TOPIC}/stream")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+    await until(lambda: own.waiters() == 0)
+    assert (await own.http.get(TOPIC)).status_code == 200
 
 
 async def test_a_heartbeat_has_the_position(own: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
