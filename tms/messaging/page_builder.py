@@ -74,7 +74,7 @@ class FilteredPageBuilder(PageBuilder):
 
     def add(self, block: MessageBlock) -> None:
         """Test the next messages, and add those that match."""
-        if self.is_cut or not block.count:
+        if not block.count:
             return
         self.count += block.count
         self.size += len(block.items)
