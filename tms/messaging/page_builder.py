@@ -11,7 +11,7 @@ from tms.core.values.filters import Filter
 from tms.core.values.message import KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock, id_after, key_after
 from tms.messaging.stored_reader import StoredReader
 
-READ_MAX: Final = 5_000
+READ_MAX: Final = 2_000
 """A page ends after this many messages are tested: others need the event loop too."""
 
 
