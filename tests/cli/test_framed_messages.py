@@ -51,7 +51,13 @@ def test_a_filter_chooses_what_is_polled(prices: Run) -> None:
     code, _, error = prices("poll", "prices", "--filter", "key is")
     assert code != 0
     assert "position=5" in error
-    assert prices(*chosen, "--subscription", "s")[0] == 2
+    prices("subscription", "create", "prices", "s")
+    for _ in range(2):
+        prices("publish", "prices", "more", "--key", "pears")
+        prices(*chosen, "--subscription", "s")
+    shown = json.loads(prices("subscription", "show", "prices", "s", "--json")[1])
+    last = json.loads(prices("poll", "prices", "--json")[1].splitlines()[-1])
+    assert shown["after"] == last["id"]
 
 
 def test_each_line_has_a_key_of_its_own(prices: Run) -> None:
