@@ -237,8 +237,11 @@ async def _explain_group(groups: GroupService, group: Group, message_id: bytes) 
             )
         through = group.state.through
         was_read = through is not None and message_id <= through
+        passed = ", its filter passed it" if group.settings.filter else ""
         state = (
-            "not open: it is settled, or the group began after it" if was_read else "not read yet"
+            f"not open: it is settled{passed}, or the group began after it"
+            if was_read
+            else "not read yet"
         )
         return f"In group {group.name} it is {state}."
     attempts = _attempts(message.attempts)

@@ -152,7 +152,7 @@ OWN = {
             made = self._subscription.begin(participants=participants)
             return TransactionContext(made, self._bridge)
 
-        run_in_thread(self, handler, begin, participants, limit)
+        run_in_thread(self, handler, begin, participants, limit, chosen=filter)
         """),
     "Client.__exit__": Own("self.close()"),
     "TransactionContext.__init__": Own("""

@@ -6,8 +6,9 @@
 
 Big-endian. Settings are a JSON object: the fields of `GroupSettings`, `after` and `created` of
 `SharedSubscription`; keys ascend, without spaces. A missing field has its default. An unknown one
-is listed in `unknown`, so that only this group is refused. A subscription belongs to a generation
-of its topic: a topic that is created again has none. DO NOT CHANGE: on disk.
+is listed in `unknown`, so that only this group is refused; so is a filter that cannot be parsed. A
+subscription belongs to a generation of its topic: a topic that is created again has none. DO NOT
+CHANGE: on disk.
 """
 
 import json
@@ -20,6 +21,7 @@ from tables.keys import after_prefix, prefix_of
 from tables.store import SUBSCRIPTION, Store
 from tms.core.errors import StoreCorrupt
 from tms.core.values.batch import Batch
+from tms.core.values.filters import is_filter
 from tms.core.values.group_settings import DEFAULTS, GroupSettings, Order
 from tms.core.values.message import ID_BYTES
 from tms.core.values.subscriptions import SharedSubscription, SubscriptionPosition
@@ -120,6 +122,8 @@ def _group(topic_id: TopicId, name: str, version: int, row: dict[str, Any]) -> S
         settings_by_name["order"] = Order(settings_by_name["order"])
     if wrong := [key for key, value in settings_by_name.items() if type(value) is not _KINDS[key]]:
         raise TypeError(f"settings of another type: {', '.join(wrong)}")
+    if not is_filter(settings_by_name.get("filter") or "key exists"):  # of a later version
+        row["filter"] = settings_by_name.pop("filter")
     return SharedSubscription(
         topic_id=topic_id,
         name=name,

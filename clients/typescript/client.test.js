@@ -75,6 +75,20 @@ describe("the client", { concurrency: true }, () => {
     deepStrictEqual(await payloadsOf(topic.poll({ limit: 1 })), ["text"]);
   });
 
+  test("a filter chooses messages", async () => {
+    const topic = await newTopic("js-filters");
+    await topic.publish(["a", "b", "a"].map((key) => ({ payload: key, key })));
+
+    const filter = 'key = "a"';
+    deepStrictEqual(await payloadsOf(topic.poll({ filter })), ["a", "a"]);
+    deepStrictEqual(await payloadsOf(topic.poll({ filter, limit: 1 })), ["a"]);
+    deepStrictEqual(await payloadsOf(topic.poll({ filter: "not key exists" })), []);
+    for await (const message of topic.stream({ filter: 'key = "b"' })) {
+      strictEqual(message.key, "b");
+      break;
+    }
+  });
+
   test("an error has its code, and says whether something may have been done", async () => {
     const missing = (error) =>
       error instanceof TmsError && error.code === "topic_not_found" && !error.isInDoubt;

@@ -29,6 +29,7 @@ const RECONNECT_MS = 1_000;
  * @property {number} [waitS] How long to wait if there is no message.
  * @property {boolean} [committed] Only committed messages.
  * @property {Transaction} [tx] Read in this transaction, which sees its own messages too.
+ * @property {string} [filter] Only messages whose key and headers match, such as `key = "a"`.
  * @property {AbortSignal} [signal]
  */
 /**
@@ -36,6 +37,7 @@ const RECONNECT_MS = 1_000;
  * @property {string} [after] The message id after which to begin.
  * @property {"start" | "end"} [start] By default `start`, the oldest message.
  * @property {boolean} [committed] Only committed messages.
+ * @property {string} [filter] Only messages whose key and headers match.
  * @property {AbortSignal} [signal] Ends the stream.
  * @property {(transactionId: string) => void} [onStopped] Called with the transaction that a reader
  *   of committed messages waits for.
@@ -109,28 +111,34 @@ export class Topic {
    * Iterate over the messages that exist, oldest first.
    * @param {PollOptions} [options] @returns {AsyncGenerator<Message, void, void>}
    */
-  async *poll({ after, limit = Number.POSITIVE_INFINITY, waitS, committed, tx, signal } = {}) {
+  async *poll(options = {}) {
+    const { after, limit = Number.POSITIVE_INFINITY, waitS, committed, tx, filter, signal } = options;
     const query = {
+      stopped_at: filter === undefined ? undefined : true, // the answer says where to continue
       wait: waitS,
       transaction_id: tx?.id,
       isolation: committed ? "committed" : undefined,
     };
-    for (let position = after, remaining = limit; remaining > 0; ) {
+    /** @type {object} */
+    let place = after === undefined ? {} : { startFrom: after, inclusive: false };
+    for (let remaining = limit; remaining > 0; ) {
       const body = {
-        ...(position === undefined ? {} : { startFrom: position, inclusive: false }),
+        ...place,
+        filter,
         ...(remaining === Number.POSITIVE_INFINITY ? {} : { limit: remaining }),
       };
-      /** @type {Message[]} */
-      const page = await persistently(
+      const answer = await persistently(
         () => this.http.call("POST", `${this.path}/poll`, { query, body, signal }),
         signal,
       );
+      /** @type {Message[]} */
+      const page = filter === undefined ? answer : answer.messages;
       const last = page.at(-1);
-      if (last === undefined) return;
       yield* page;
+      if (filter === undefined ? last === undefined : answer.atEnd) return;
       remaining -= page.length;
-      position = last.id;
-      query.wait = undefined;
+      place = { startFrom: answer.nextPosition ?? last?.id, inclusive: filter !== undefined };
+      if (last !== undefined) query.wait = undefined;
     }
   }
 
@@ -139,11 +147,12 @@ export class Topic {
    * gives each message once. It ends if its signal is aborted.
    * @param {StreamOptions} [options] @returns {AsyncGenerator<Message, void, void>}
    */
-  async *stream({ after, start, committed, signal, onStopped } = {}) {
+  async *stream({ after, start, committed, filter, signal, onStopped } = {}) {
     const isolation = committed ? "committed" : undefined;
     const connection = { last: after };
     while (!signal?.aborted) {
-      const query = { start: connection.last === undefined ? start : undefined, isolation };
+      const begin = connection.last === undefined ? start : undefined;
+      const query = { start: begin, isolation, filter };
       const path = `${this.path}/stream`;
       try {
         for await (const event of eventsOf(this.http, path, query, connection, signal)) {

@@ -45,11 +45,19 @@ def test_a_filter_chooses_what_is_polled(prices: Run) -> None:
     chosen = ("poll", "prices", "--filter", 'key ^= "ap" and header.unit exists')
 
     assert [line.split()[-1] for line in prices(*chosen)[1].splitlines()] == ["apples", "apricots"]
-    assert len(prices(*chosen, "--limit", "1")[1].splitlines()) == 1
+    for more in ((), ("--follow",), ("--decode",)):
+        lines = prices(*chosen, "--limit", "1", *more)[1].splitlines()
+        assert [line.count("apples") > 0 for line in lines] == [True]
     code, _, error = prices("poll", "prices", "--filter", "key is")
     assert code != 0
     assert "position=5" in error
-    assert prices(*chosen, "--subscription", "s")[0] == 2
+    prices("subscription", "create", "prices", "s")
+    for _ in range(2):
+        prices("publish", "prices", "more", "--key", "pears")
+        prices(*chosen, "--subscription", "s")
+    shown = json.loads(prices("subscription", "show", "prices", "s", "--json")[1])
+    last = json.loads(prices("poll", "prices", "--json")[1].splitlines()[-1])
+    assert shown["after"] == last["id"]
 
 
 def test_each_line_has_a_key_of_its_own(prices: Run) -> None:

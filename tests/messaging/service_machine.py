@@ -369,11 +369,14 @@ class ServiceMachine(RuleBasedStateMachine):
         expected = topic.poll(position, limit, transaction, now_ms)
         assert self.await_(self.polled(name, position, limit, transaction)) == expected
 
-    @rule(name=NAMES, limit=LIMITS, transaction=st.none() | transactions())
-    def poll_on_and_on(self, name: str, limit: int, transaction: Transaction | None) -> None:
+    @rule(name=NAMES, limit=LIMITS, transaction=st.none() | transactions(), text=FILTERS)
+    def poll_on_and_on(
+        self, name: str, limit: int, transaction: Transaction | None, text: str
+    ) -> None:
         topic = self.of(name)
         if topic is None:
             return
+        self.check_a_filter(name, limit, transaction, text)
         expected = topic.poll(FIRST_ID, 10_000, transaction, self.clock.expiry_ms())
         found: list[tuple[bytes, Message]] = []
         position = FIRST_ID
@@ -382,39 +385,18 @@ class ServiceMachine(RuleBasedStateMachine):
             position = id_after(batch[-1][0])
         assert found == expected
 
-    @rule(
-        name=NAMES,
-        limit=LIMITS,
-        transaction=st.none() | transactions(),
-        text=FILTERS,
-        data=st.data(),
-    )
-    def poll_with_a_filter(
-        self,
-        name: str,
-        limit: int,
-        transaction: Transaction | None,
-        text: str,
-        data: st.DataObject,
+    def check_a_filter(
+        self, name: str, limit: int, transaction: Transaction | None, text: str
     ) -> None:
-        topic = self.of(name)
-        if topic is None:
-            return
-        now_ms = self.clock.expiry_ms()
-        ids = [id_ for id_, _ in topic.poll(FIRST_ID, 10_000, None, now_ms)]
-        start = data.draw(st.sampled_from([FIRST_ID, *ids]))
+        """Read a topic with a filter, from where the reader before says to continue."""
         expression = parse(text)
-        expected = [
-            (id_, message)
-            for id_, message in topic.poll(start, 10_000, transaction, now_ms)
-            if matches(expression, message)
-        ]
-        reading = Reading(start, limit, transaction or Isolation.ALL, filter=Filter(text))
+        everything = self.topics[name].poll(FIRST_ID, 10_000, transaction, self.clock.expiry_ms())
+        expected = [each for each in everything if matches(expression, each[1])]
+        reading = Reading(FIRST_ID, limit, transaction or Isolation.ALL, filter=Filter(text))
         found, position = self.await_(self.chosen(name, reading))
         assert found == expected[:limit]
         while found and len(found) < len(expected):
-            reading = reading._replace(position=position)
-            batch, position = self.await_(self.chosen(name, reading))
+            batch, position = self.await_(self.chosen(name, reading._replace(position=position)))
             assert batch
             found += batch
         assert found == expected
@@ -449,6 +431,7 @@ class ServiceMachine(RuleBasedStateMachine):
                     expected = topic.poll(FIRST_ID, 10_000, transaction, now_ms)
                     found = self.await_(self.polled(name, FIRST_ID, 10_000, transaction))
                     assert found == expected
+                self.check_a_filter(name, 2, None, "not key exists")
 
     def teardown(self) -> None:
         if hasattr(self, "service"):

@@ -41,6 +41,7 @@ SETTINGS = st.builds(
     attempts_max=st.just(0) | NUMBERS,
     dead_letter=st.just("") | st.text(max_size=5),
     dead_letters_max=st.just(100) | NUMBERS,
+    filter=st.sampled_from(["", "key exists"]),
 )
 
 
@@ -70,6 +71,7 @@ def test_only_later_settings_that_are_used_are_stored() -> None:
     assert at_rate.replace(b'"rate":5,', b"") == WORKED
     dead = encoded(group(GroupSettings(order=Order.KEY, dead_letter="d")))
     assert b'"rate"' not in dead
+    assert b'"filter"' not in dead
     assert b'"dead_letters_max":100' in dead
 
 

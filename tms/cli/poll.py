@@ -150,10 +150,8 @@ def poll(
         raise typer.BadParameter("--follow cannot be used with --tx or --wait")
     if tx is not None and committed:
         raise typer.BadParameter("give either --tx or --committed")
-    if subscription is not None and (has_start or tx is not None or chosen is not None):
-        raise typer.BadParameter(
-            "--subscription cannot be used with --from, --after, --tx or --filter"
-        )
+    if subscription is not None and (has_start or tx is not None):
+        raise typer.BadParameter("--subscription cannot be used with --from, --after or --tx")
     if cloudevents and decode:
         raise typer.BadParameter("give either --cloudevents or --decode")
     where: dict[str, Any] = {
@@ -170,7 +168,8 @@ def poll(
             line_of = partial(_event_of, source=source_of(TopicId(source.namespace, source.name)))
         if subscription is not None:
             consumer = source.subscription(subscription)
-            how = {"committed": committed, "wait_s": FOLLOW_WAIT_S if follow else wait_s}
+            wait_s = FOLLOW_WAIT_S if follow else wait_s
+            how = {"committed": committed, "wait_s": wait_s, "filter": chosen}
             decoded = partial(source.decode, how=DECODING) if decode else None
             _consume(line_of, consumer, limit, decoded, follow=follow, **how)
             return
@@ -212,9 +211,10 @@ def _consume(
         if follow or decoded is not None:
             asked = CONSUMED_MAX if remaining is None else min(remaining, CONSUMED_MAX)
         last, count = _print_consumed(line_of, consumer.poll(asked, **how), decoded, flush=follow)
-        if last is not None:
+        to = consumer.passed or last
+        if to is not None:
             sys.stdout.flush()
-            consumer.advance(last)
+            consumer.advance(to)
         remaining = None if remaining is None else remaining - count
         if not follow and (decoded is None or not count):
             return

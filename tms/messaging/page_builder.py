@@ -11,7 +11,7 @@ from tms.core.values.filters import Filter
 from tms.core.values.message import KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock, id_after, key_after
 from tms.messaging.stored_reader import StoredReader
 
-READ_MAX: Final = 5_000
+READ_MAX: Final = 2_000
 """A page ends after this many messages are tested: others need the event loop too."""
 
 
@@ -74,7 +74,7 @@ class FilteredPageBuilder(PageBuilder):
 
     def add(self, block: MessageBlock) -> None:
         """Test the next messages, and add those that match."""
-        if self.is_cut or not block.count:
+        if not block.count:
             return
         self.count += block.count
         self.size += len(block.items)

@@ -20,8 +20,8 @@ OTHER = "(other)"
 _NUMBERS = {
     "published_messages": "Messages published to this {of}.",
     "published_bytes": "Bytes of the payloads published to this {of}.",
-    "polled_messages": "Messages returned to polls of this {of}.",
-    "polled_bytes": "Bytes returned to polls of this {of}, with the ids of messages.",
+    "polled_messages": "Messages returned to polls of this {of}, or read by those with a filter.",
+    "polled_bytes": "Bytes returned to polls of this {of}, or read by those with a filter.",
 }
 
 

@@ -44,7 +44,9 @@ class WaitingReader:
                 if page.next_position is not None:
                     # All entries read were skipped; the rest of the topic was not read yet.
                     reading = reading.behind(page.next_position, 0)
-                    if reading.filter is None or monotonic() < deadline:
+                    if reading.filter is None or (
+                        monotonic() < deadline and not self._is_stopping()
+                    ):
                         continue
                     return page
                 left_s = deadline - monotonic()

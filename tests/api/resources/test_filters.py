@@ -17,7 +17,7 @@ from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
 from tms.core.values.frame import bodies_of
 from tms.core.values.message import Message, id_after
-from tms.messaging import page_builder, waiting_reader
+from tms.messaging import cache, page_builder, waiting_reader
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.avro_runs import AvroRunsDecoder
 from tms.wire.bodies import PublishRequest
@@ -68,7 +68,11 @@ def after(message_id: str) -> str:
     return id_after(bytes.fromhex(message_id)).hex()
 
 
-async def test_messages_that_match_are_returned_with_where_to_continue(topic: Rest) -> None:
+@pytest.mark.parametrize("block_bytes", [1, cache.BLOCK_BYTES])
+async def test_messages_that_match_are_returned_with_where_to_continue(
+    topic: Rest, monkeypatch: pytest.MonkeyPatch, block_bytes: int
+) -> None:
+    monkeypatch.setattr(cache, "BLOCK_BYTES", block_bytes)
     ids = await publish(topic, *keyed("a", "b", "a", "b"))
     await publish(topic, Message(b"5", b"a", {"test": b""}))
     last = (await publish(topic, Message(b"6")))[0]

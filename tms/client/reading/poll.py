@@ -69,6 +69,7 @@ class SubscriptionPollOptions(TypedDict, total=False):
 
     tx: Tx | None
     committed: bool
+    filter: str | None
     wait_s: float
     timeout_s: Duration | None
 
@@ -81,7 +82,7 @@ def reading(
     limit: int | None = None,
     tx: Tx | None = None,
     committed: bool = False,
-    filter: str | None = None,  # noqa: A002  as its users call it
+    filter: str | None = None,
     wait_s: float = 0.0,
     timeout_s: Duration | None = None,
 ) -> Reading:

@@ -24,7 +24,7 @@ from tms.client.transactions.async_transaction import AsyncTransactionContext
 from tms.client.transactions.participants import TransactionAware
 from tms.client.transactions.transaction_work import OpenTransaction
 from tms.core.errors import SubscriptionExists, SubscriptionNotFound
-from tms.core.values.message import Message, position_of
+from tms.core.values.message import Message, id_before, position_of
 from tms.core.values.reading import Reading
 from tms.core.values.subscriptions import Advance, SubscriptionPosition, check_subscription_name
 from tms.core.values.topic import TopicId
@@ -55,6 +55,7 @@ class AsyncSubscription:
         self.begin = begin
         """Makes a transaction of the subscription's client."""
         self._seen: SubscriptionPosition | None = None
+        self._passed: bytes | None = None
 
     def __repr__(self) -> str:
         """Return the class, `namespace:topic` and the name."""
@@ -64,6 +65,15 @@ class AsyncSubscription:
     def name(self) -> str:
         """The subscription's name within its topic."""
         return self._name
+
+    @property
+    def passed(self) -> bytes | None:
+        """The id up to which the last poll with a filter has read; None if it has read nothing.
+
+        Once you have taken all its messages, `advance` to it: no poll reads again what did not
+        match.
+        """
+        return self._passed
 
     async def create(
         self, after: WhichMessage | None = None, *, exist_ok: bool = False
@@ -116,7 +126,16 @@ class AsyncSubscription:
         after = (await self.position()).after if move is None else move.after
         reading = unplaced._replace(position=position_of(after, inclusive=False))
         messaging = self._services.messaging
-        answer = blocks_of(messaging, self._topic_id, reading, self._parts.stops, wait_s)
+        self._passed = None
+
+        def pass_to(position: bytes) -> None:
+            if position > reading.position:
+                self._passed = id_before(position)
+
+        passed = None if reading.filter is None else pass_to
+        answer = blocks_of(
+            messaging, self._topic_id, reading, self._parts.stops, wait_s, passed=passed
+        )
         async with aclosing(answer) as blocks:
             async for block in blocks:
                 yield block
@@ -149,18 +168,20 @@ class AsyncSubscription:
         *,
         limit: int = 100,
         participants: Callable[[], Iterable[TransactionAware]] = tuple,
+        filter: str | None = None,
     ) -> None:
         """Call `handler` with each message and a transaction, without end, as the only reader.
 
         Up to `limit` messages share one transaction, which also moves the position: the handler's
         work in the transaction and with its `participants` takes effect if and only if the position
-        moves. While there are no messages, nothing is written.
+        moves. While there are no messages, nothing is written. With a `filter` it also
+        moves past messages that do not match, about each 20 seconds.
 
         An exception of the handler rolls the transaction back and is raised, except `tms.Retry`,
         after which the handler is called again with the same messages. While the server is
         unavailable, this waits for it. Raises `SubscriptionMoved` if another reader uses the name.
         """
-        await run_in_loop(self, handler, self.begin, participants, limit)
+        await run_in_loop(self, handler, self.begin, participants, limit, chosen=filter)
 
     async def delete(self) -> None:
         """Delete it."""

@@ -42,6 +42,15 @@ class Subscription:
         """The subscription's name within its topic."""
         return self._subscription.name
 
+    @property
+    def passed(self) -> bytes | None:
+        """The id up to which the last poll with a filter has read; None if it has read nothing.
+
+        Once you have taken all its messages, `advance` to it: no poll reads again what did not
+        match.
+        """
+        return self._subscription.passed
+
     def create(
         self, after: WhichMessage | None = None, *, exist_ok: bool = False
     ) -> SubscriptionPosition:
@@ -84,12 +93,14 @@ class Subscription:
         *,
         limit: int = 100,
         participants: Callable[[], Iterable[TransactionAware]] = tuple,
+        filter: str | None = None,
     ) -> None:
         """Call `handler` with each message and a transaction, without end, as the only reader.
 
         Up to `limit` messages share one transaction, which also moves the position: the handler's
         work in the transaction and with its `participants` takes effect if and only if the position
-        moves. While there are no messages, nothing is written.
+        moves. While there are no messages, nothing is written. With a `filter` it also moves past
+        messages that do not match, about each 20 seconds.
 
         An exception of the handler rolls the transaction back and is raised, except `tms.Retry`,
         after which the handler is called again with the same messages. While the server is
@@ -100,7 +111,7 @@ class Subscription:
             made = self._subscription.begin(participants=participants)
             return TransactionContext(made, self._bridge)
 
-        run_in_thread(self, handler, begin, participants, limit)
+        run_in_thread(self, handler, begin, participants, limit, chosen=filter)
 
     def delete(self) -> None:
         """Delete it."""

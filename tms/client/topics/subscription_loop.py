@@ -41,6 +41,8 @@ async def run_in_loop(
     begin: Callable[..., AsyncTransactionContext],
     participants: Participants,
     limit: int,
+    *,
+    chosen: str | None,
 ) -> None:
     """Work without end on an `AsyncSubscription`.
 
@@ -48,12 +50,14 @@ async def run_in_loop(
     """
 
     async def polled(**options: Any) -> list[Message]:
-        async with aclosing(subscription.poll(**options)) as messages:
+        async with aclosing(subscription.poll(filter=chosen, **options)) as messages:
             return [message async for message in messages]
 
     while True:
         try:
             if not await polled(limit=1, committed=True, wait_s=WAIT_S):
+                if subscription.passed is not None:
+                    await subscription.advance(subscription.passed)
                 await anyio.sleep(EMPTY_S_MIN)
                 continue
             async with begin(participants=participants()) as tx:
@@ -61,7 +65,7 @@ async def run_in_loop(
                 for message in messages:
                     await handler(message, tx)
                 if messages:
-                    await subscription.advance(messages[-1], tx)
+                    await subscription.advance(subscription.passed or messages[-1], tx)
         except Exception as error:
             pause_s = _pause_after(error)
             if pause_s is None:
@@ -75,19 +79,23 @@ def run_in_thread(
     begin: Callable[[Iterable[TransactionAware]], Any],
     participants: Participants,
     limit: int,
+    *,
+    chosen: str | None,
 ) -> None:
     """Work without end on a `Subscription`, in this thread. Raises as `run_in_loop`."""
     while True:
         try:
-            if not list(subscription.poll(1, committed=True, wait_s=WAIT_S)):
+            if not list(subscription.poll(1, committed=True, wait_s=WAIT_S, filter=chosen)):
+                if subscription.passed is not None:
+                    subscription.advance(subscription.passed)
                 time.sleep(EMPTY_S_MIN)
                 continue
             with begin(participants()) as tx:
-                messages = list(subscription.poll(limit, tx=tx))
+                messages = list(subscription.poll(limit, tx=tx, filter=chosen))
                 for message in messages:
                     handler(message, tx)
                 if messages:
-                    subscription.advance(messages[-1], tx)
+                    subscription.advance(subscription.passed or messages[-1], tx)
         except Exception as error:
             pause_s = _pause_after(error)
             if pause_s is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from tms.core.errors import StoreCorrupt
+from tms.core.errors import InvalidRequest, StoreCorrupt
 from tms.core.values.avro_lengths import read_length
 from tms.core.values.filter_expressions import (
     Either,
@@ -164,6 +164,14 @@ _NOTHING: Final = MessageBlock(0, b"")
 def filter_of(text: str) -> Filter:
     """Return the filter that `text` says. Raises `InvalidRequest` (invalid_filter)."""
     return Filter(text)
+
+
+def is_filter(text: str) -> bool:
+    """Whether this version can parse a filter."""
+    try:
+        return bool(filter_of(text))
+    except InvalidRequest:
+        return False
 
 
 def _headers_of(expression: Expression) -> set[str]:
