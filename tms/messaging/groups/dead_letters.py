@@ -27,7 +27,7 @@ from tms.core.values.message import (
 )
 from tms.core.values.reading import Isolation, Reading
 from tms.core.values.subscriptions import SharedSubscription
-from tms.core.values.topic import TopicId
+from tms.core.values.topic import TTL, TopicId, parse_ttl
 from tms.messaging.groups.burial import check_takes_dead_letters, publication
 from tms.messaging.groups.feed import ReadPage, digest_of, read_bodies
 from tms.messaging.groups.loaded import LoadedGroups
@@ -122,11 +122,15 @@ class DeadLetterService:
             if not settings.attempts_max:
                 return settings
             dead = default_topic(topic_id)
-            default_s, _ = self._topics.admission.properties(topic_id.namespace, None)
             async with self._states.held((topic_id,)) as [state]:
-                ttl_s = max(state.topic.ttl_s, default_s)
+                ttl_s = parse_ttl(state.topic.all_properties()[TTL])
+            admitted, longer = self._topics.admission.properties, None
+            with suppress(InvalidRequest):  # over a later limit of the namespace
+                if ttl_s > admitted(topic_id.namespace, None)[0]:
+                    admitted(topic_id.namespace, {TTL: ttl_s})
+                    longer = {TTL: ttl_s}
             with suppress(TopicExists):
-                await self._topics.create(dead, {"ttl": ttl_s})
+                await self._topics.create(dead, longer)
             settings = replace(settings, dead_letter=dead.name)
         dead = TopicId(topic_id.namespace, settings.dead_letter)
         async with self._states.held((dead,)) as [state]:
