@@ -44,6 +44,21 @@ async def test_dead_letters_are_listed_redriven_and_dropped(own: Rest) -> None:
     assert await listed(own, 0) == []
 
 
+async def test_the_namespace_bounds_how_long_dead_letters_live(own: Rest) -> None:
+    week_s = 7 * 24 * 3600
+    for name, most_s, dead_s in (("free", None, 10 * week_s), ("bound", 2 * week_s, week_s)):
+        topic = f"/v1/namespaces/ns/topics/{name}"
+        await own.http.put(topic, json={"ttl": 10 * week_s})
+        if most_s is not None:
+            answer = await own.http.put("/v1/namespaces/ns", json={"ttl_s_max": most_s})
+            assert answer.status_code == 200, answer.text
+        body = {"kind": "shared", "attempts_max": 1}
+        created = await own.http.put(f"{topic}/subscriptions/g", json=body)
+        assert created.status_code == 200, created.text
+        dead = (await own.http.get(f"{topic}--dead")).json()
+        assert int(dead["properties"]["ttl"]) == dead_s
+
+
 async def test_pages_of_dead_letters_continue_behind_the_last_one(own: Rest) -> None:
     await group(own, attempts_max=1)
     await publish(own, "1", "2", "3")
