@@ -1,5 +1,7 @@
 """The programs in examples/ run as they are and print what they should."""
 
+import hashlib
+import hmac
 import os
 import signal
 import subprocess
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import httpx
 import pytest
 
 import tms
@@ -74,7 +77,13 @@ def test_every_example_is_run_here() -> None:
     there = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
 
     # tests/participants runs the last one, with a PostgreSQL.
-    assert there == {*PRINTED, "follow.py", "mirror_schemas.py", "group_postgresql.py"}
+    assert there == {
+        *PRINTED,
+        "follow.py",
+        "mirror_schemas.py",
+        "webhook.py",
+        "group_postgresql.py",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED))
@@ -140,3 +149,25 @@ def test_follow_continues_where_it_stopped(newcomer: Newcomer, tmp_path: Path) -
     assert "stopped; run it again to go on" in said.splitlines()
     # The third message is processed again if the interruption came before its id was stored.
     assert printed in (["one", "two", "three", "four"], ["one", "two", "three", "three"])
+
+
+def test_webhook(newcomer: Newcomer) -> None:
+    program = [sys.executable, str(EXAMPLES / "webhook.py"), "hooks", "0"]
+    told = {"TMS_URL": newcomer.url, "PYTHONPATH": str(ROOT), "WEBHOOK_SECRET": "s"}
+    with subprocess.Popen(program, env=os.environ | told, stdout=subprocess.PIPE, text=True) as run:
+        try:
+            assert run.stdout is not None
+            url = run.stdout.readline().split()[-1]
+
+            def deliver(body: bytes, signature: str) -> int:
+                fields = {"x-hub-signature-256": signature, "x-github-delivery": "7"}
+                return httpx.post(url, content=body, headers=fields, trust_env=False).status_code
+
+            signed = f"sha256={hmac.new(b's', b'{}', hashlib.sha256).hexdigest()}"
+            assert [deliver(b"{}", signed), deliver(b"{ }", signed)] == [204, 401]
+            assert [deliver(b"{}", ""), deliver(b"", signed)] == [401, 413]
+            with tms.connect(newcomer.url) as client:
+                [message] = client.topic("hooks").poll()
+            assert (message.payload, message.headers["delivery"]) == (b"{}", b"7")
+        finally:
+            run.kill()

@@ -4,9 +4,6 @@ import re
 import shutil
 import socket
 import ssl
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,8 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 import tms
 from tests.api.rest import TOPIC
 from tests.docs.markdown import ROOT
+from tests.servers.other_programs import running
 from tests.servers.server_process import ServerProcess
-from tests.waiting import WAIT_S_MAX, wait_until
+from tests.waiting import wait_until
 
 NAME = "tms.example"
 
@@ -84,27 +82,6 @@ def haproxy(folder: Path, port: int, server: int) -> list[str]:
     text = text.replace("/etc/haproxy/tms.pem", str(cert))
     (folder / "haproxy.cfg").write_text(re.sub("maxconn 20000", "maxconn 200", text))
     return ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
-
-
-@contextmanager
-def running(command: list[str], port: int) -> Iterator[None]:
-    """Run a proxy until the block ends; it serves at the port when the block begins."""
-    process = subprocess.Popen(command)
-    try:
-
-        def serves() -> bool:
-            assert process.poll() is None, "it ended"
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-            except ConnectionRefusedError:
-                return False
-            return True
-
-        wait_until(serves)
-        yield
-    finally:
-        process.terminate()
-        process.wait(WAIT_S_MAX)
 
 
 @pytest.mark.parametrize("proxy", [nginx, haproxy], ids=["nginx", "haproxy"])
