@@ -67,7 +67,8 @@ def _request_of(exchange: Exchange) -> RawRequest:
 
 
 def _key_of(exchange: Exchange) -> bytes | None:
-    of_query = [each for each in exchange.query.split(b"&") if each.startswith(b"key=")]
+    query = exchange.query
+    of_query = [each for each in query.split(b"&") if each.startswith(b"key=")] if query else []
     of_field = exchange.headers.get(b"tms-key")
     if len(of_query) + (of_field is not None) > 1:
         raise invalid("key", "several", "one key, in the query or in TMS-Key")

@@ -336,7 +336,7 @@ def _written_body(published: Published, *, with_ids: bool) -> WrittenBody:
     written = published.rollback_range
     body = WrittenBody() if written is None else _rollback_body(written)
     if with_ids:
-        body.ids = [message_id.hex() for message_id in published]
+        body.ids = [message_id.hex() for message_id in published[:]]
     return body
 
 

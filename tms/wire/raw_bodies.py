@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.values.frame import bodies_of
+from tms.core.values.frame import bodies_of, encode_body
 from tms.core.values.message import Message
 from tms.wire import cloud_events
 from tms.wire.bodies import MESSAGES_A_STEP, too_many_messages
@@ -55,8 +55,10 @@ def bodies_in(
             continue
         if len(bodies) == messages_max:
             raise too_many_messages(messages_max + 1, messages_max)
-        headers = {**message.headers, **request.headers}
-        bodies.append(message._replace(headers=headers).body())
+        headers = message.headers
+        if request.headers:
+            headers = {**headers, **request.headers}
+        bodies.append(encode_body(message.payload, message.key, headers))
     return bodies_of(bodies)
 
 
