@@ -42,10 +42,13 @@ def _events(block: MessageBlock) -> bytes:
 
 
 def encode_position(position: bytes) -> bytes:
-    """Return the event that says where a reader is; a comment at the start of the topic."""
-    if position == FIRST_ID:
-        return b":\n\n"
-    return b"id: %s\n\n" % id_before(position).hex().encode()
+    """Return the event that says where a reader is.
+
+    Even before the first message there is an id: a reader that began at the end of an empty topic,
+    and connects again, must not begin at a later end.
+    """
+    seen = FIRST_ID if position == FIRST_ID else id_before(position)
+    return b"id: %s\n\n" % seen.hex().encode()
 
 
 def encode_stop(transaction_id: int) -> bytes:

@@ -115,6 +115,16 @@ async def test_a_reader_goes_on_after_the_last_id_that_it_has_seen(own: Rest) ->
             seen = events.seen
 
 
+async def test_a_reader_that_began_at_the_end_of_an_empty_topic_misses_nothing(own: Rest) -> None:
+    async with reading(own, "?start=end") as events:
+        await events.next()
+        await events.next()
+        assert events.seen is not None
+    await own.publish(b"a")
+    async with reading(own, "?start=end", **{"Last-Event-ID": events.seen}) as again:
+        assert await again.messages(1) == ["a"]
+
+
 async def test_a_heartbeat_has_the_position(own: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "HEARTBEAT_S", 0.05)
     await own.publish(b"a")
