@@ -1,4 +1,4 @@
-"""The share of each caller in the requests that are forwarded to one other server.
+"""The share of each caller in the requests, or in the streams, forwarded to one other server.
 
 1. At most `FORWARDED_MAX` are under way. One caller may have all of these except a reserve of a
    tenth (`tms.core.runtime.shares`), so that no caller can block the others.

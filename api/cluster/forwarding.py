@@ -96,6 +96,8 @@ class Forwarder:
         self._id = b"%d" % instance_id
         self._ways = Ways(tls)
         self._shares = ForwardShares()
+        self._endless = ForwardShares()
+        """Of answers that do not end, which would leave no room for others."""
 
     @property
     def address(self) -> str | None:
@@ -135,7 +137,10 @@ class Forwarder:
         if path is None:
             added.append((_LEADER, way.address.encode()))
         forwarded = _Forwarded(way, exchange, path or exchange.path, added, sealer=self._sealer)
-        may_wait = MAY_WAIT in exchange.query
+        operation = exchange.endpoint.operation
+        is_endless = isinstance(operation, Operation) and operation.is_endless
+        shares = self._endless if is_endless else self._shares
+        may_wait = is_endless or MAY_WAIT in exchange.query
         loop = way.client.loop
         try:
             with BreakOff(
@@ -144,11 +149,11 @@ class Forwarder:
                 is_known, sharer = _sharer_of(exchange)
                 if not is_known and exchange.body_unread:
                     await read_whole(exchange)
-                await self._shares.enter(sharer)
+                await shares.enter(sharer)
                 try:
                     await forwarded.run(before_answer)
                 finally:
-                    self._shares.leave(sharer)
+                    shares.leave(sharer)
         except OutcomeUnknown as error:
             if forwarded.may_be_done:
                 raise

@@ -8,6 +8,7 @@ stopped leading, its requests continue.
 import asyncio
 import ssl
 
+from api.cluster.forward_shares import FORWARDED_MAX
 from api.http.break_off import BreakOff
 from tms.core.errors import OutcomeUnknown
 from tms.outgoing.upstream import Upstream
@@ -65,7 +66,9 @@ class Ways:
             return
         again = next((way for way in self._left if way.leads_to(address, boot)), None)
         if again is None:
-            again = Way(address, boot, Upstream(address, self._tls))
+            again = Way(
+                address, boot, Upstream(address, self._tls, connections_max=2 * FORWARDED_MAX)
+            )
         else:
             self._left.pop(again).cancel()
             again.boot = boot or again.boot

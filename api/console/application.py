@@ -155,7 +155,7 @@ def operations(
     rest = app.routes.find("GET", _REST_STREAM).target.operation
     assert rest is not None, "REST has streams"
     stream = partial(console.stream, rest.handler)
-    yield _operation("Stream", _STREAM, stream, action=rest.action, is_download=True)
+    yield _operation("Stream", _STREAM, stream, action=rest.action, is_endless=True)
     sign_in = partial(signing_in.sign_in, console, app.context.access)
     sign_out = partial(signing_in.sign_out, console)
     yield _operation("Sign-In", "/sign-in", sign_in, is_form=True)
@@ -173,6 +173,7 @@ def _operation(
     is_form: bool = False,
     is_always_audited: bool = False,
     is_download: bool = False,
+    is_endless: bool = False,
 ) -> Operation:
     return Operation(
         name=f"console{name}",
@@ -188,6 +189,7 @@ def _operation(
         success="The page.",
         request={} if is_form else None,
         is_page=not is_form,
-        is_compressed=not is_download,
+        is_compressed=not (is_download or is_endless),
+        is_endless=is_endless,
         takes_any_query=True,
     )

@@ -95,6 +95,8 @@ class Operation(Guarded):
     """Whether people open it in a browser: then other sites may link to it."""
     is_compressed: bool = False
     """Whether its answer is compressed for clients that accept gzip."""
+    is_endless: bool = False
+    """Whether its answer may go on for as long as the client stays."""
     is_tagged: bool = False
     """Whether its answer has an `ETag`."""
     takes_any_query: bool = False

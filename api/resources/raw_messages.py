@@ -52,13 +52,13 @@ async def publish_raw(exchange: Exchange) -> None:
 def _request_of(exchange: Exchange) -> RawRequest:
     """Return what the query and the fields say. Raises `InvalidRequest`."""
     content_type = exchange.headers.get(b"content-type")
-    if not content_type:
-        raise InvalidRequest("unsupported_content_type", content_type=None, expected="any")
     lines = exchange.fields.lines
     values = values_of(exchange.query)
     attributes = _texts(lines, _EVENT_ATTRIBUTE)
+    if not (content_type or attributes):  # an event need not say what its data is
+        raise InvalidRequest("unsupported_content_type", content_type=None, expected="any")
     return RawRequest(
-        content_type.decode("latin-1"),
+        (content_type or b"").decode("latin-1"),
         _key_of(exchange),
         {name: value.encode() for name, value in _texts(lines, MESSAGE_HEADER).items()},
         attributes,

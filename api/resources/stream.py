@@ -95,6 +95,9 @@ async def _events(
 ) -> None:
     """Send events until there was no message for `wait_s` seconds."""
     await exchange.start_stream(EVENT_STREAM_TYPE.encode(), _HEADERS)
+    if exchange.method == "HEAD":
+        await exchange.send_part(b"", more=False)
+        return
     await exchange.send_part(RETRY + encode_position(reading.position), more=True)
     page_max, left_s = reading.limit, wait_s
 
@@ -124,6 +127,7 @@ OPERATIONS = (
         method="GET",
         path=f"{TOPIC}/stream",
         handler=stream,
+        is_endless=True,
         tag="Messages",
         summary="Read messages as server-sent events",
         description=(

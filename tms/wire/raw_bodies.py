@@ -27,7 +27,7 @@ class RawRequest(NamedTuple):
     """The key, headers and kind of the messages in a body."""
 
     content_type: str
-    """As received, with its parameters."""
+    """As received, with its parameters; empty if there is none, which only an event may lack."""
     key: bytes | None
     headers: Mapping[str, bytes]
     attributes: Mapping[str, str]
@@ -66,7 +66,8 @@ def _messages_in(request: RawRequest, media_type: str, body: bytes) -> Iterable[
     """Return the messages in a body, None for each empty line."""
     key = request.key
     if request.attributes:
-        return [cloud_events.message_of(request.attributes, body, request.content_type, key)]
+        content_type = request.content_type or None
+        return [cloud_events.message_of(request.attributes, body, content_type, key)]
     if media_type in (EVENT_TYPE, BATCH_TYPE):
         return cloud_events.messages_of(body, is_batch=media_type == BATCH_TYPE, key=key)
     if media_type == NDJSON_TYPE:

@@ -10,6 +10,7 @@ from tests.api.stream_reader import StreamReader
 from tests.cluster.hands import LEASE_S, Hands
 from tests.waiting import until
 from tms.cluster.lease import Lease
+from tms.core.runtime.shares import Shares
 
 pytestmark = pytest.mark.anyio
 
@@ -47,6 +48,18 @@ async def test_a_follower_passes_events_and_raw_publishes_on(
     ]
     assert reader.messages[0]["headers"] == {"content-type": "text/plain", "Shop": "Berlin"}
     await leader.until(lambda: leader.waiters() == 0)
+
+
+async def test_streams_leave_room_for_other_requests(
+    second: Second, leader: Live, reader: StreamReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for shares in (second.forwarder._shares, second.forwarder._endless):
+        monkeypatch.setattr(shares, "_shares", Shares(3))
+    reading = [asyncio.create_task(StreamReader(reader.port).read(until=2)) for _ in range(2)]
+    await leader.until(lambda: leader.waiters() == 2)
+    await publish(second, "a", "b")
+    await asyncio.gather(*reading)
+    await until(lambda: not second.forwarder._endless._shares.used)
 
 
 async def test_a_stream_continues_at_the_next_leader(

@@ -125,6 +125,13 @@ async def test_a_reader_that_began_at_the_end_of_an_empty_topic_misses_nothing(o
         assert await again.messages(1) == ["a"]
 
 
+async def test_a_head_ends(own: Rest) -> None:
+    answer = await own.http.head(f"{TOPIC}/stream")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+    await until(lambda: own.waiters() == 0)
+    assert (await own.http.get(TOPIC)).status_code == 200
+
+
 async def test_a_heartbeat_has_the_position(own: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "HEARTBEAT_S", 0.05)
     await own.publish(b"a")
