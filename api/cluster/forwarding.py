@@ -97,7 +97,7 @@ class Forwarder:
         self._ways = Ways(tls)
         self._shares = ForwardShares()
         self._endless = ForwardShares()
-        """Of answers that do not end, which would leave no room for others."""
+        """The shares of endless answers, which would leave no room for others."""
 
     @property
     def address(self) -> str | None:

@@ -96,7 +96,7 @@ class Operation(Guarded):
     is_compressed: bool = False
     """Whether its answer is compressed for clients that accept gzip."""
     is_endless: bool = False
-    """Whether its answer may go on for as long as the client stays."""
+    """Whether its answer may continue for as long as the client stays."""
     is_tagged: bool = False
     """Whether its answer has an `ETag`."""
     takes_any_query: bool = False
