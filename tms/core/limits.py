@@ -240,7 +240,7 @@ class PrincipalLimits:
     publish_bytes_per_s: int = _each("bytes published a second", by_time=True)
     publish_messages_per_s: int = _each("messages published a second", by_time=True)
     connections_max: int = _each("connections")
-    polls_max: int = _each("waiting polls")
+    polls_max: int = _each("waiting polls and streams")
     arriving_bytes_max: int = _each("bytes of arriving bodies")
     topics_per_hour: int = _each("topics created an hour", by_time=True)
 

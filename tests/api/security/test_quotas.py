@@ -95,6 +95,9 @@ async def test_polls_that_wait(anyio_backend: object, way: str) -> None:
         first = await waiting_poll(both.pair, server, both.ann)
         second = await server.http.post(f"{path}?wait=5", json={}, headers=both.ann)
         check_refused(second, "principal_polls_max")
+        check_refused(
+            await server.http.get(f"{TOPIC}/stream", headers=both.ann), "principal_polls_max"
+        )
         assert (await server.http.post(path, json={}, headers=both.ann)).json() == []
         of_tom = asyncio.create_task(server.http.post(f"{path}?wait=5", json={}, headers=both.tom))
         await until(lambda: waiting(both.pair) == 2)
