@@ -4,7 +4,8 @@
   const ROWS_MAX = 100, CHARS_MAX = 240, WAIT_MS_MAX = 60_000;
   const tail = document.querySelector("[data-stream]");
   const status = tail.querySelector("[role=status]"), rows = tail.querySelector("tbody");
-  let source, last, timer, waiting = [], frame, count = 0, waitMs = 1_000;
+  const loaded = performance.now();
+  let source, start, last, timer, waiting = [], frame, count = 0, waitMs = 1_000;
 
   const text = (value) => {
     const bytes = value?.base64 === undefined ? value : `base64: ${value.base64}`;
@@ -41,7 +42,8 @@
   const look = () => {
     if (!tail.open || document.hidden) return close();
     if (source) return;
-    source = new EventSource(tail.dataset.stream + (last ? `?after=${last}` : "?start=end"));
+    start ??= Number(tail.dataset.nowMs) + Math.floor(performance.now() - loaded);
+    source = new EventSource(`${tail.dataset.stream}?${last ? `after=${last}` : `time=${start}`}`);
     source.onopen = () => { waitMs = 1_000; if (!count) status.textContent = "Waiting for messages."; };
     source.onmessage = ({ data, lastEventId }) => {
       last = lastEventId;
