@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 
 from tms.core.services.messaging import STOPPED_S, Page, Stopped
+from tms.core.values.message import KEY_BYTES
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 
+_NOTHING = Page((), 0, None)
 Read = Callable[[TopicState, Reading], Awaitable[Page]]
 """Reads a page as its reader currently sees it."""
 
@@ -35,7 +37,8 @@ class WaitingReader:
             async with self._states.held((topic_id,)) as [state]:
                 seen = state.changes
                 # Each read takes a new snapshot: transactions commit while a reader waits.
-                page = await self._read(state, reading)
+                is_at_end = reading.filter is None and reading.position[:KEY_BYTES] >= state.end
+                page = _NOTHING if is_at_end else await self._read(state, reading)
                 if page.count:
                     return page
                 if page.next_position is not None:
