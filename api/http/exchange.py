@@ -91,6 +91,12 @@ class ServerSide(Protocol):
         ...
 
 
+def _has_version(cached: bytes, tag: bytes) -> bool:
+    """Whether an If-None-Match names a version."""
+    versions = [each.strip().removeprefix(b"W/") for each in cached.split(b",")]
+    return tag in versions or versions == [b"*"]
+
+
 class Exchange(Request):
     """A request, and the one answer to it."""
 
@@ -352,10 +358,9 @@ class Exchange(Request):
     async def answer_tagged(self, body: bytes, content_type: bytes = JSON_TYPE) -> None:
         """Send a whole answer with its ETag; only its head if the client has this version."""
         tag = b'"%s"' % blake2b(body, digest_size=_TAG_BYTES).hexdigest().encode()
-        cached = self.headers.get(b"if-none-match", b"")
-        versions = [each.strip().removeprefix(b"W/") for each in cached.split(b",")]
+        cached = self.headers.get(b"if-none-match")
         headers = [(b"etag", tag)]
-        if tag in versions or versions == [b"*"]:
+        if cached is not None and _has_version(cached, tag):
             await self.answer(NOT_MODIFIED, headers=headers)
         else:
             await self.answer(OK, body, content_type, headers)
