@@ -15,6 +15,10 @@ from tests.waiting import WAIT_S_MAX, until
 
 pytestmark = pytest.mark.anyio
 
+MIB = 1024 * 1024
+LARGE = 24
+"""Messages of a MiB, for which the buffers of both sides have no room."""
+
 
 class Event(NamedTuple):
     """One event: its fields, as a browser reads them."""
@@ -123,6 +127,18 @@ async def test_a_reader_that_began_at_the_end_of_an_empty_topic_misses_nothing(o
     await own.publish(b"a")
     async with reading(own, "?start=end", **{"Last-Event-ID": events.seen}) as again:
         assert await again.messages(1) == ["a"]
+
+
+async def test_a_slow_reader_lags_and_slows_nobody(own: Live) -> None:
+    async with own.http.stream("GET", f"{TOPIC}/stream") as slow:
+        await until(lambda: own.waiters() == 1)
+        for number in range(LARGE):
+            await own.publish(b"%d " % number + b"x" * MIB)
+        async with reading(own) as fast:
+            assert len(await fast.messages(LARGE)) == LARGE
+            await until(lambda: own.waiters() == 1)  # the other one waits for its client
+        payloads = await Stream(slow).messages(LARGE)
+    assert [int(payload.split()[0]) for payload in payloads] == [*range(LARGE)]
 
 
 async def test_a_head_ends(own: Rest) -> None:
