@@ -46,6 +46,11 @@ SCHEMA = {"schema": '{"type": "string"}'}
 
 @pytest.fixture(scope="module")
 def url(servers: HBaseServers) -> str:
+    return created(servers)
+
+
+def created(servers: HBaseServers) -> str:
+    """Create a store with three shards, and return its URL."""
     url = f"hbase://{servers.gateway}/t{uuid.uuid4().hex[:8]}"
     code, out, err = run_command(
         *("init", "--store", url, "--shards", "3", "--shard-by", "topic"),
@@ -290,9 +295,9 @@ def test_rules_and_the_audit_are_the_same_through_each_server(
             client.close()
 
 
-def test_a_cut_of_all_shards_is_restored_as_docs_backup_says(
-    url: str, servers: HBaseServers
-) -> None:
+def test_a_cut_of_all_shards_is_restored_as_docs_backup_says(servers: HBaseServers) -> None:
+    url = created(servers)
+
     def contents(client: tms.Client) -> dict[str, list[bytes | None]]:
         return {name: [each.payload for each in client.topic(name).poll()] for name in NAMES}
 
@@ -303,7 +308,7 @@ def test_a_cut_of_all_shards_is_restored_as_docs_backup_says(
     with ServerProcess(url, *FLAGS) as server:
         with tms.connect(server.url) as client:
             for name in NAMES:
-                client.topic(name).create(exist_ok=True)
+                client.topic(name).create()
             publish_to_all(client, "before the cut")
             before = contents(client)
             owner = client.publish_all({NAMES[0]: [b"once"]}, owner="o", sequence=1)
