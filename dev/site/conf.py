@@ -12,8 +12,6 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from pygments.lexers.special import TextLexer  # noqa: E402
-
 import tms  # noqa: E402
 from tms.core.errors.catalogue import CATALOGUE, class_of  # noqa: E402
 
@@ -30,7 +28,10 @@ html_show_sourcelink = html_copy_source = False
 html_show_copyright = False
 myst_heading_anchors = 4
 smartquotes = False  # it changes --flags
-suppress_warnings = ["ref.python"]  # several classes have a field of the same name
+suppress_warnings = [
+    "ref.python",  # several classes have a field of the same name
+    "misc.highlighting_failure",  # Pygments does not know each language of the pages' blocks
+]
 default_role = "literal"  # a name in single backticks is code, in docstrings as in the pages
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -51,8 +52,6 @@ _LINK = re.compile(r"\[(?P<text>[^\]]+)\]\((?P<target>[^)#:]+)\)")
 
 def setup(app: Any) -> None:
     """Connect the functions below to Sphinx's events."""
-    for block in ("hex", "mermaid"):
-        app.add_lexer(block, TextLexer)
     app.connect("source-read", _change_source)
     app.connect("autodoc-process-docstring", _from_markdown)
 
