@@ -76,6 +76,7 @@ _ANSWERS = schemas_of(
 )
 _PUBLISH = _BODIES["PublishBody"]
 _RANGE = _BODIES["PublishedRange"]
+_SOME: Json = {"messages": {**_PUBLISH["properties"]["messages"], "minItems": 1}}
 _MESSAGES: Json = {"type": "array", "items": reference("Message")}
 
 SCHEMAS: Json = {
@@ -84,11 +85,9 @@ SCHEMAS: Json = {
     "StoreBody": {
         **_PUBLISH,
         "required": ["transactionWritePointer", "messages"],
-        "properties": {
-            "transactionWritePointer": reference("WritePointer"),
-            "messages": {**_PUBLISH["properties"]["messages"], "minItems": 1},
-        },
+        "properties": {"transactionWritePointer": reference("WritePointer"), **_SOME},
     },
+    "ScheduleBody": {**_PUBLISH, "required": ["messages"], "properties": _SOME},
     "ConsumeResponse": _MESSAGES,
     "MessagesWithStop": {
         "type": "object",
@@ -185,13 +184,19 @@ PUBLISH_CONTENT = {
     ARROW_TYPE: _PUBLISHED_COLUMNS,
 }
 STORE_CONTENT = {
+    **PUBLISH_CONTENT,
     "application/json": json_media(
         reference("StoreBody"),
         text={"transactionWritePointer": WRITE_POINTER, "messages": ["hello"]},
     ),
-    "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
-    AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_FRAMES_SCHEMA),
-    ARROW_TYPE: _PUBLISHED_COLUMNS,
+}
+SCHEDULE_CONTENT = {
+    **PUBLISH_CONTENT,
+    "application/json": json_media(
+        reference("ScheduleBody"),
+        text={"messages": ["hello", "world"]},
+        keyed={"messages": [{"payload": "hello", "key": "k", "headers": {"trace": "7f"}}]},
+    ),
 }
 PUBLISH_ALL_CONTENT = {
     "application/json": json_media(

@@ -58,7 +58,7 @@ _EXAMPLE: Json = {
             "new_bytes": 1200,
             "paused_ms": 0.8,
             "metadata": "in the store",
-            "version": "0.2.0",
+            "version": "0.1.0",
         }
     ],
     "last": _DONE,

@@ -12,7 +12,7 @@ from api.openapi.schedule_schemas import (
     WAITING_CONTENT,
     WAITING_QUERY,
 )
-from api.openapi.schemas import PUBLISH_CONTENT
+from api.openapi.schemas import SCHEDULE_CONTENT
 from api.resources.carried import take_publish
 from api.resources.messages import MESSAGE_ERRORS, SCHEDULE_ERRORS, SCHEMA_ERRORS, requested
 from api.resources.paths import TOPIC
@@ -74,13 +74,13 @@ OPERATIONS = (
         handler=schedule,
         summary="Publish messages later",
         description=(
-            "The body is that of a publish. When the server answers, the messages are durable. "
-            "They are checked now, and published when they are due; only then do they get message "
-            "ids. Messages that are due at the same time are published in the order in which they "
-            "were scheduled. A time in the past means now."
+            "The body is that of a publish without a transaction. When the server answers, the "
+            "messages are durable. They are checked now, and published when they are due; only "
+            "then do they get message ids. Messages that are due at the same time are published in "
+            "the order in which they were scheduled. A time in the past means now."
         ),
         query=SCHEDULE_QUERY,
-        request=PUBLISH_CONTENT,
+        request=SCHEDULE_CONTENT,
         success="The messages are scheduled. The `ids` are for cancelling them.",
         answer=SCHEDULED_CONTENT,
         errors=(

@@ -43,6 +43,8 @@ TOO_LARGE = 413
 BEYOND_SCHEMAS = (
     "empty_publish",
     "ids or member",
+    "invalid_delivery_time",
+    "invalid_filter",
     "invalid_namespace_settings",
     "invalid_owner",
     "invalid_query",

@@ -57,12 +57,15 @@ async def answered(server: "Live | Server | Registry", request: HostileRequest) 
     return status
 
 
+REQUEST_ID = re.compile('"request_id": "[^"]*"')
+
+
 async def state_of(rest: Live) -> Any:
     """Return what there is."""
     asked = ("/v1/namespaces", TOPICS, f"{TOPIC}/subscriptions", TOPIC, "/v1/transactions")
-    told = [(await rest.http.get(path)).text for path in asked]
-    polled = await rest.http.post(f"{TOPIC}/poll", json={})
-    return told, polled.text
+    answers = [await rest.http.get(path) for path in asked]
+    answers.append(await rest.http.post(f"{TOPIC}/poll", json={}))
+    return [REQUEST_ID.sub("", answer.text) for answer in answers]
 
 
 async def test_if_nobody_is_asked_what_is_refused_changes_nothing() -> None:
