@@ -125,3 +125,9 @@ def test_no_paragraph_has_what_ends_it() -> None:
 
     assert templates
     assert found == []
+
+
+def test_a_keyboard_scrolls_each_region_that_may_be_too_wide() -> None:
+    for path in (PROJECT / "api/console/templates").glob("*.html"):
+        regions = re.findall('<div class="wide"[^>]*>', path.read_text(encoding="utf-8"))
+        assert all('tabindex="0"' in region for region in regions), path
