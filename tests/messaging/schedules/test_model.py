@@ -18,3 +18,14 @@ TestElsewhere.settings = SETTINGS
 
 TestOnLevelDB = OnLevelDB.TestCase
 TestOnLevelDB.settings = SETTINGS
+
+
+def test_what_a_failed_flush_wrote_is_published_though_nothing_else_waits() -> None:
+    machine = OnMemory()
+    machine.begin()
+    machine.schedule_some(count=1, delay_s=0, dies=None)
+    machine.pass_time(by_ms=5_000, dies=None)
+
+    machine.schedule_some(count=1, delay_s=0, dies="after")
+
+    machine.teardown()

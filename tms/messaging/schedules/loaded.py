@@ -6,7 +6,7 @@ loop's thread alone.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tms.core.errors import StoreUnavailable
 from tms.core.runtime.shared_work import shared
@@ -38,6 +38,8 @@ class LoadedSchedules(Participant):
         self._has_joined = False
         self.lost: set[TopicId] = set()
         """Topics whose schedules were dropped after a flush that failed."""
+        self.on_lost: Callable[[], object] | None = None
+        """Is called when there are new ones: rows may be durable that nobody knows of."""
         engine.metrics.memory.show("schedules", lambda: len(self._loaded))
         engine.metrics.gauge(
             "scheduled_messages",
@@ -134,6 +136,8 @@ class LoadedSchedules(Participant):
         for topic_id, schedule in self._loaded.items():
             schedule.is_dropped = True
             self.lost.add(topic_id)
+        if self.on_lost is not None:
+            self.on_lost()
         self._loaded.clear()
         self._end_flush()
 

@@ -55,6 +55,7 @@ class ScheduleTimer:
         self._numbers = numbers
         self._due = DueTopics()
         self._wake = asyncio.Event()
+        schedules.on_lost = self._wake.set
         self._turns: dict[TopicId, asyncio.Task[None]] = {}
         self._again: dict[TopicId, asyncio.TimerHandle] = {}
         self._late: dict[TopicId, int] = {}
