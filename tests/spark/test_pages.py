@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ["README.md", *dict.fromkeys(re.findall(r"\]\((docs/\w+\.md)\)", README))]
 ELSEWHERE = {
+    "docs/backup.md": "a server with a folder of backups: test_backup.py",
     "docs/cluster.md": "servers on HBase: test_cluster.py",
     "docs/decisions.md": "twenty minutes of random work: tests/simulation",
     "docs/formats.md": "calls of the code: test_formats.py",
