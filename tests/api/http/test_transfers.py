@@ -301,7 +301,7 @@ async def feed_all(decoder: AvroPollDecoder, parts: AsyncIterator[bytes]) -> Non
 async def test_an_error_within_a_long_answer_breaks_it_off(
     long: Live, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(poll._broken_streams, "_logged_at", -math.inf)  # by another test
+    monkeypatch.setattr(poll._refused_streams, "_logged_at", -math.inf)  # by another test
     headers = {**AVRO, "accept-encoding": "identity"}
     decoder = AvroPollDecoder()
     async with long.http.stream("POST", f"{TOPIC}/poll", content=ALL, headers=headers) as answer:
