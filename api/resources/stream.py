@@ -6,8 +6,8 @@
    `Last-Event-ID`, and gets each later message once, from any server.
 3. If nothing is published, an event without data is sent each `HEARTBEAT_S` seconds; it has the
    position. The permission is checked again each `CHECK_S` seconds, and before each page is sent.
-4. Streams that send the same messages at once share the encoded events, and need no task while they
-   wait, so a message reaches thousands of them soon.
+4. Streams that send the same messages at once share the encoded events, and each waits in the task
+   of its request, without another one.
 """
 
 import asyncio
