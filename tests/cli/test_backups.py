@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Outcome, run_command
 from tests.scale import scaled, seed
-from tests.servers.ftp_server import PASSWORD, LocalFTPServer
+from tests.servers.ftp_server import PASSWORD, ftp_server
 from tests.servers.server_process import ServerProcess
 
 
@@ -72,8 +72,8 @@ ROUNDS = scaled(20)
 def test_backups_at_a_url_outlive_killed_servers(tmp_path: Path) -> None:
     chance, store = random.Random(seed()), f"leveldb:{tmp_path / 'data'}"
     (tmp_path / "remote").mkdir()
-    with LocalFTPServer(tmp_path / "remote") as remote:
-        place = f"{remote.url}/backups"
+    with ftp_server(tmp_path / "remote") as served:
+        place = f"{served}/backups"
         flags = ("--backup-folder", place, "--leveldb-write-buffer-bytes", str(2**16))
         for number in range(ROUNDS):
             with ServerProcess(store, *flags) as server:

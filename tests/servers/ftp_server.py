@@ -1,10 +1,11 @@
 """An FTP server on a folder, in a thread: a remote file system whose files are seen while sent."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
-from types import TracebackType
-from typing import Any, Self
+from threading import Event, Thread
+from typing import Any
 
 with warnings.catch_warnings():  # until Python 3.12 the standard library has what it is built on
     warnings.filterwarnings("ignore", "The asyn(core|chat) module is deprecated")
@@ -15,32 +16,23 @@ with warnings.catch_warnings():  # until Python 3.12 the standard library has wh
 USER, PASSWORD = "ann", "secret-of-ann"
 
 
-class LocalFTPServer:
-    """Serves `folder` on a free port of the loopback interface, for one user."""
+@contextmanager
+def ftp_server(folder: Path) -> Iterator[str]:
+    """Serve `folder` on a free port of the loopback interface, for one user; yield the URL."""
+    authorizer = DummyAuthorizer()
+    authorizer.add_user(USER, PASSWORD, str(folder), perm="elradfmwMT")
+    handler: Any = type("Handler", (FTPHandler,), {"authorizer": authorizer})
+    server, is_over = FTPServer(("127.0.0.1", 0), handler), Event()
 
-    def __init__(self, folder: Path) -> None:
-        authorizer = DummyAuthorizer()
-        authorizer.add_user(USER, PASSWORD, str(folder), perm="elradfmwMT")
-        handler: Any = type("Handler", (FTPHandler,), {"authorizer": authorizer})
-        self._server = FTPServer(("127.0.0.1", 0), handler)
-        self._is_open = True
-        self._thread = Thread(target=self._serve)
-        self.url = f"ftp://{USER}:{PASSWORD}@127.0.0.1:{self._server.address[1]}"
+    def serve() -> None:
+        while not is_over.is_set():
+            server.serve_forever(timeout=0.05, blocking=False)
 
-    def _serve(self) -> None:
-        while self._is_open:
-            self._server.serve_forever(timeout=0.05, blocking=False)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._is_open = False
-        self._thread.join()
-        self._server.close_all()
+    thread = Thread(target=serve)
+    thread.start()
+    try:
+        yield f"ftp://{USER}:{PASSWORD}@127.0.0.1:{server.address[1]}"
+    finally:
+        is_over.set()
+        thread.join()
+        server.close_all()

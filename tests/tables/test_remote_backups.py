@@ -12,7 +12,7 @@ from tables.leveldb import LevelDBStore
 from tables.remote_backups import RemoteBackups, RemoteSource
 from tables.restoring import restore
 from tests.scale import seed
-from tests.servers.ftp_server import PASSWORD, LocalFTPServer
+from tests.servers.ftp_server import PASSWORD, ftp_server
 from tests.tables.filled_stores import facts, fill, ignore, last_in
 from tms.core.errors import BackupsUnreachable, StoreFileLost, StoreNotFound, StoreUnavailable
 
@@ -29,8 +29,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     folder = tmp_path / "remote"
     folder.mkdir()
     if request.param == "ftp":
-        with LocalFTPServer(folder) as server:
-            yield f"{server.url}/deep/backups"
+        with ftp_server(folder) as served:
+            yield f"{served}/deep/backups"
     else:
         yield f"file://{folder}/b" if request.param == "file" else f"memory://{uuid.uuid4()}"
 
@@ -146,8 +146,8 @@ def test_a_place_that_is_away_is_reported_without_its_password(
     store: LevelDBStore, tmp_path: Path
 ) -> None:
     (tmp_path / "remote").mkdir()
-    with LocalFTPServer(tmp_path / "remote") as server:
-        url = server.url
+    with ftp_server(tmp_path / "remote") as url:
+        pass
     remote = RemoteBackups(url, tmp_path / "store/staged")
     for call in (remote.names, lambda: remote.take("b", store, facts(), ignore)):
         with pytest.raises(BackupsUnreachable) as refused:
