@@ -5,18 +5,19 @@ in that of the event loop. A signal arrives at any moment of a call, and its han
 closes the client. None of this may hang; the model records these messages like all others.
 """
 
-import asyncio
 import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import tms
 from tests.simulation.everything_acts import LOST, Acts, Killed, now_ms
 from tests.simulation.everything_model import Difference, Entry, Publish, TopicModel
-from tests.waiting import WAIT_S_MAX
+from tests.waiting import WAIT_S_MAX, until
 from tms.client.client import Client
 from tms.core.errors import OutcomeUnknown
 
@@ -27,6 +28,9 @@ CALLS = 4
 """At least this number of calls is made in the meantime."""
 LIVES_S = 5
 """A topic whose messages expire sooner may be empty by the time it is followed."""
+TCP = Path("/proc/net/tcp")
+CLOSE_WAIT = "08"
+"""The state of a connection in `TCP` whose other side is closed: see tcp_states.h of Linux."""
 
 
 class ClientActs:
@@ -115,7 +119,13 @@ class ClientActs:
                     raise
                 self.acts.counts["closed in a handler"] += 1
         self.close()
-        await asyncio.sleep(0.05)  # the interrupted request reaches the server before any other
+        await until(self._is_read, "the server reads the interrupted request before any other")
+
+    def _is_read(self) -> bool:
+        """Whether the server has read, and closed, the connections that clients have closed."""
+        port = f":{urlsplit(self.url).port:04X}"
+        rows = [row.split() for row in TCP.read_text().splitlines()]
+        return not any(row[1].endswith(port) and row[3] == CLOSE_WAIT for row in rows)
 
     def _delay_s(self) -> float:
         return self.acts.chance.uniform(0, SIGNAL_S)

@@ -10,8 +10,6 @@ from tests.structure.sources import ROOT, nodes, read, sources
 from tests.waiting import WAIT_S_MAX
 
 WAITING = "tests/waiting.py"
-SLEEPS = {"tests/simulation/everything_clients.py"}
-"""Files that still sleep; the list may only get shorter."""
 ASKS_AGAIN = {"tests/faults/hbase/shard_cluster.py", "tests/faults/hbase/takeovers.py"}
 """Files that ask a server again that does not answer in time."""
 
@@ -35,7 +33,7 @@ def sleeps(tree: ast.AST, within: str = "") -> list[str]:
 def test_no_test_sleeps() -> None:
     places = {source.place for source in sources("tests") if sleeps(source.tree)}
 
-    assert places == SLEEPS | {WAITING}, "wait by tests/waiting.py"
+    assert places == {WAITING}, "wait by tests/waiting.py"
 
 
 @pytest.mark.parametrize(
