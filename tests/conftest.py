@@ -30,6 +30,9 @@ from tests.waiting import WAIT_S_MAX
 
 __all__ = ["etcd", "hbase", "zookeeper"]
 
+# So that an assert of a contract says what it compared, as those of test files do.
+pytest.register_assert_rewrite("tests.contracts")
+
 SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 
 # Programs that a shell starts in the background ignore interrupts, and so do their children.

@@ -13,10 +13,11 @@ from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
-from tables.hbase.layout import Place
+from tables.hbase.layout import FORMAT_KEY, Place, format_row
+from tables.hbase.sending import Swap
 from tables.hbase.store import HBaseStore
 from tables.keys import prefix
-from tables.store import MESSAGE
+from tables.store import MESSAGE, METADATA
 from tests.contracts.store_contract import empty
 from tests.waiting import wait_until
 from tms.core.runtime.clock import SystemClock
@@ -98,11 +99,20 @@ def gateway(place: Place) -> Iterator[Gateway]:
 
 @pytest.fixture
 def hbase_store(place: Place, gateway: Gateway) -> Iterator[HBaseStore]:
-    """An empty store, after a server has taken it over and closed it in good order."""
+    """An empty store without features, after a server has closed it in good order."""
     last = HBaseStore(place, gateway_to(place))
     last.take_over(lambda _: None)
     last.close()
     store = HBaseStore(place, gateway)
     empty(store)
+    forget_features(store)
     yield store
     store.close()
+
+
+def forget_features(store: HBaseStore) -> None:
+    """Record that an empty store has no features; their tables stay."""
+    row, recorded = store.recorded()
+    with store.changing():
+        store.swap(Swap(METADATA, FORMAT_KEY, row, format_row(recorded.buckets)))
+    assert not store.features()
