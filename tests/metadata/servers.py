@@ -1,16 +1,25 @@
 """Stores and sessions on real metadata servers (tests/servers/shared_servers.py)."""
 
 import asyncio
+import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 from aetcd import rpc
-from kazoo.client import KazooClient
+from kazoo.protocol.serialization import (
+    Close,
+    Connect,
+    int_int_struct,
+    int_struct,
+    write_buffer,
+)
 
 from dev.processes import Servers
+from tests.waiting import WAIT_S_MAX, until
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.etcd.session import Etcd
 from tms.metadata.etcd.thread import in_grpc_loop
@@ -65,12 +74,28 @@ async def expire(store: MetadataStore) -> None:
             await server.touch()  # otherwise it would learn of it at its next check
         return
     client = server._connection._client
-    host, port = client._connection._socket.getpeername()[:2]
-    # A client that has a session's number and password can end the session.
-    twin = KazooClient(hosts=f"{host}:{port}", client_id=client.client_id)
-    await asyncio.to_thread(twin.start)
-    await asyncio.to_thread(twin.stop)
-    await asyncio.to_thread(twin.close)
+    address = client._connection._socket.getpeername()[:2]
+    ended = partial(_end_on_zookeeper, address, *client.client_id)
+    await until(partial(asyncio.to_thread, ended), "ZooKeeper ends a session")
+
+
+def _end_on_zookeeper(address: tuple[str, int], session: int, password: bytes) -> bool:
+    """Ask to end a session, with its number and password; return whether it had ended before.
+
+    The session's own client, which loses its connection to this one, may connect again before the
+    request is read: then the request is lost. It is sent together with that of the connection, so
+    this happens rarely. Source: ConnectRequest and RequestHeader of zookeeper.jute.
+    """
+    connect = Connect(0, 0, 30_000, session, password, False).serialize()
+    close = int_int_struct.pack(1, Close.type)
+    with socket.create_connection(address, WAIT_S_MAX) as connection:
+        connection.sendall(write_buffer(connect) + write_buffer(close))
+        with suppress(ConnectionError), connection.makefile("rb") as answers:
+            if start := answers.read(int_struct.size):
+                granted, _ = Connect.deserialize(answers.read(*int_struct.unpack(start)), 0)
+                answers.read()  # the server closes the connection when it has closed the session
+                return bool(granted.time_out <= 0)
+    return False
 
 
 def fresh_url(kind: str, servers: Servers) -> str:
