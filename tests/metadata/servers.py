@@ -82,9 +82,9 @@ async def expire(store: MetadataStore) -> None:
 def _end_on_zookeeper(address: tuple[str, int], session: int, password: bytes) -> bool:
     """Ask to end a session, with its number and password; return whether it had ended before.
 
-    The session's own client, which loses its connection to this one, may connect again before the
-    request is read: then the request is lost. It is sent together with that of the connection, so
-    this happens rarely. Source: ConnectRequest and RequestHeader of zookeeper.jute.
+    A session moves to its newest connection, so its own client loses its connection, and returns.
+    If it returns before the server reads the request to close, that request is lost: ask again.
+    Source: ConnectRequest and RequestHeader of zookeeper.jute.
     """
     connect = Connect(0, 0, 30_000, session, password, False).serialize()
     close = int_int_struct.pack(1, Close.type)

@@ -98,7 +98,7 @@ async def test_tokens_are_in_a_backup_as_hashes_alone(tmp_path: Path) -> None:
     await services.close()
     saved = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     assert kept.id.encode() in saved
-    _, _, secret = token.split("_", 2)  # the secret may have more of them
+    _, _, secret = token.split("_", 2)  # the secret may contain underscores
     assert secret.encode() not in saved
 
 
