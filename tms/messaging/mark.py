@@ -24,7 +24,7 @@ _LOOK_S = 0.5
 """How often the clock is read, so that an idle server does not mistake two steps for one."""
 _PUT_MS = 60_000
 _PUT_IDLE_MS = 3_600_000
-_HIGH_AHEAD = 60_000_000
+HIGH_AHEAD_US = 60_000_000
 """How far a new `high` is above the version that needs it, in microseconds."""
 _SIZE_BYTES = 200
 
@@ -76,7 +76,7 @@ class StoreMark:
     def cover(self, batch: Batch, version: int) -> None:
         """Raise `high` in the batch that assigns a version, if necessary."""
         if version > self.high:
-            self._wanted_high = max(self._wanted_high, version + _HIGH_AHEAD)
+            self._wanted_high = max(self._wanted_high, version + HIGH_AHEAD_US)
             self.put(batch)
 
     def is_durable(self, version: int) -> None:

@@ -361,3 +361,39 @@ async def test_two_groups_share_a_topic_that_is_deleted_and_made_again(world: Wo
     await fail(world)
     [letter] = await has(world, 1)
     assert [each.id for each in (await groups.dead_letters(TOPIC, "g")).letters] == [letter.id]
+
+
+async def test_a_group_created_after_a_restart_lists_its_dead_letters(world: World) -> None:
+    """Its version is ahead of the clock then: above all that the last process may have given."""
+    for _ in range(3):
+        await world.again()
+        groups = world.services.groups
+        await groups.delete_group(TOPIC, "g")
+        await groups.create_group(TOPIC, "g", GroupSettings(attempts_max=1))
+    [bad] = await world.publish(b"bad")
+    await fail(world, reason="no such order")
+    [letter] = await has(world, 1)
+    assert [each.id for each in (await groups.dead_letters(TOPIC, "g")).letters] == [letter.id]
+    [said] = await _explain_groups(groups, TOPIC, bad)
+    assert "by attempts after 1 attempt: no such order" in said
+    assert (await groups.redrive(TOPIC, "g")).redriven == 1
+    assert payloads(await world.take()) == [b"bad"]
+
+
+async def test_a_group_made_again_does_not_list_dead_letters_of_its_predecessor(
+    world: World,
+) -> None:
+    """Even if the clock was set back, so that they are later than the group."""
+    await with_dead_letters(world, attempts_max=1)
+    await world.publish(b"bad")
+    world.clock.advance(3_600_000)
+    await fail(world)
+    await has(world, 1)
+    world.clock.step(-3_600_000)
+    groups = world.services.groups
+    await groups.delete_group(TOPIC, "g")
+    await groups.create_group(TOPIC, "g", GroupSettings(attempts_max=1))
+    assert not (await groups.dead_letters(TOPIC, "g")).letters
+    await fail(world)
+    _, letter = await has(world, 2)
+    assert [each.id for each in (await groups.dead_letters(TOPIC, "g")).letters] == [letter.id]

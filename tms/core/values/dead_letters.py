@@ -19,6 +19,7 @@ SUFFIX: Final = "--dead"
 shard.
 """
 _PREFIX: Final = "tms-dead-"
+_CREATED: Final = f"{_PREFIX}created"
 
 
 class Disposition(StrEnum):
@@ -117,9 +118,21 @@ def dead_letter_of(letter: Message) -> DeadLetter | None:
     return DeadLetter(letter.id, origin, without_origin(letter)._replace(id=origin.id))
 
 
-def dead_letter(message: Message, origin: LetterOrigin) -> Message:
-    """Return the dead letter of a message."""
-    return message._replace(headers={**_own_headers(message), **origin.headers()})
+def dead_letter(message: Message, origin: LetterOrigin, created: int) -> Message:
+    """Return the dead letter of a message and of the group that was `created` then."""
+    headers = {**origin.headers(), _CREATED: str(created).encode()}
+    return message._replace(headers={**_own_headers(message), **headers})
+
+
+def created_of(letter: Message) -> int | None:
+    """Return which of the groups of one name gave a message up: when it was created.
+
+    None if the dead letter does not say so, because an earlier version wrote it.
+    """
+    try:
+        return int(letter.headers.get(_CREATED, b""))
+    except ValueError:
+        return None
 
 
 def without_origin(letter: Message) -> Message:

@@ -133,7 +133,10 @@ class Burials:
             return
         if not commands.still_dying(bodies.ids):
             raise CarryAgain(reason="a dying message was acknowledged")
-        letters = [dead_letter(message, self._origin_of(group, message.id)) for message in messages]
+        letters = [
+            dead_letter(message, self._origin_of(group, message.id), group.created)
+            for message in messages
+        ]
         topic_id = TopicId(group.state.topic.id.namespace, commands.settings.dead_letter)
         async with self._states.held((topic_id,)) as [state]:
             checked = check_takes_dead_letters(state.topic)

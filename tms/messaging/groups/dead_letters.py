@@ -14,7 +14,7 @@ from tms.core.errors import InvalidRequest, TopicExists, TopicNotFound
 from tms.core.limits import MS_PER_S
 from tms.core.services.commits import Carried, CarryAgain, JointWrite
 from tms.core.values.batch import Batch
-from tms.core.values.dead_letters import DeadLetter, dead_letter_of, default_topic
+from tms.core.values.dead_letters import DeadLetter, created_of, dead_letter_of, default_topic
 from tms.core.values.group_settings import GroupSettings
 from tms.core.values.groups import DeadLetters, Redriven
 from tms.core.values.message import (
@@ -32,6 +32,7 @@ from tms.messaging.groups.burial import check_takes_dead_letters, publication
 from tms.messaging.groups.feed import ReadPage, digest_of, read_bodies
 from tms.messaging.groups.loaded import LoadedGroups
 from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.mark import HIGH_AHEAD_US
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.topics import Topics
 from tms.messaging.write_requests import Writing
@@ -42,6 +43,7 @@ _HANDLED_MAX: Final = 10_000
 _BYTES_MAX: Final = 4 * 1024 * 1024
 _CHAIN_MAX: Final = 100
 _PAGE: Final = 100
+_US_PER_MS: Final = 1_000
 
 
 class Handling(Carried):
@@ -325,10 +327,19 @@ def _unhandled(group: LoadedGroup, message: Message) -> DeadLetter | None:
     return None if group.commands.state.is_handled(message.id) else _letter(group, message)
 
 
+def _is_of_this_life(group: LoadedGroup, letter: Message) -> bool:
+    """Whether a dead letter is not one of a deleted group with the same name."""
+    created = created_of(letter)
+    if created is not None:
+        return created == group.created
+    # After a restart, a group may be created with a version that is ahead of the clock.
+    return published_ms(letter.id) * _US_PER_MS >= group.created - 2 * HIGH_AHEAD_US
+
+
 def _letter(group: LoadedGroup, message: Message) -> DeadLetter | None:
     """Return a message as a dead letter of the group; None if it is not one."""
-    if published_ms(message.id) * MS_PER_S < group.created - MS_PER_S:
-        return None  # it belongs to a deleted group of the same name
+    if not _is_of_this_life(group, message):
+        return None
     letter = dead_letter_of(message)
     here = group.state.topic.id.name, group.name
     return letter if letter and (letter.origin.topic, letter.origin.group) == here else None
