@@ -23,7 +23,7 @@ from tables.store_tables import StoreTables
 from tests.golden.golden_groups import WORKERS, groups_seen, write_groups
 from tests.golden.rows_of_hbase import opening
 from tests.golden.seen import OWNER, SEQUENCE, seen
-from tests.golden.write_store import NOW_MS, SPAN_MS, waiting
+from tests.golden.write_store import NOW_MS, SPAN_MS, chosen_by, waiting
 from tms.core.runtime.clock import SystemClock
 from tms.core.values.group_settings import DEFAULTS
 from tms.core.values.groups import Acks, Group, Settle, Take
@@ -37,8 +37,14 @@ TOLD_MS = NOW_MS + 40_060_000
 OLDER = ("leveldb_1", "leveldb_2", "hbase_1")
 WITH_GROUPS = ("leveldb_4_layout_1", "leveldb_4_layout_2", "hbase_3")
 WITH_SCHEDULES = ("leveldb_4_schedules", "hbase_3_schedules")
+WITH_FILTERS = ("leveldb_4_filters", "hbase_3_filters")
 WITHOUT = (*OLDER, "leveldb_3_layout_1", "leveldb_3_layout_2", "hbase_2")
-ALL = (*WITHOUT, *WITH_GROUPS, *WITH_SCHEDULES)
+ALL = (*WITHOUT, *WITH_GROUPS, *WITH_SCHEDULES, *WITH_FILTERS)
+FEATURES = {
+    **dict.fromkeys(WITH_GROUPS, ("groups",)),
+    **dict.fromkeys(WITH_SCHEDULES, ("groups", "schedules")),
+    **dict.fromkeys(WITH_FILTERS, ("filters", "groups", "schedules")),
+}
 NAMED = {
     "generation": "1",
     "owner": "shop",
@@ -155,9 +161,12 @@ def test_readers_see_what_they_saw_before_and_again_after_the_store_was_raised(
             assert bounds == [], "what cleanup did by guesses is not counted on"
     kind = {"buckets": 2} if name.startswith("hbase") else {"layout": 1 if name[-1] == "1" else 2}
     number = 2 if name.startswith("hbase") else 3
-    features = ["groups"] if name in WITH_GROUPS else ["groups", "schedules"]
-    if name in (*WITH_GROUPS, *WITH_SCHEDULES):
-        assert recorded(name, tmp_path) == {**kind, "features": features, "format": number + 1}
+    if features := FEATURES.get(name):
+        assert recorded(name, tmp_path) == {
+            **kind,
+            "features": list(features),
+            "format": number + 1,
+        }
     else:
         assert recorded(name, tmp_path) == {**kind, "format": number}
 
@@ -178,6 +187,32 @@ def test_what_is_scheduled_waits_and_is_published_in_its_order(
             *(payload for _, _, payload, *_ in told),
         ]
         assert waiting(client) == []
+
+
+@pytest.mark.parametrize("name", WITH_FILTERS, indirect=True)
+def test_a_group_delivers_what_its_filter_chooses(name: str, opened: Opened) -> None:
+    told = json.loads((HERE / f"{name}.chosen.json").read_text(encoding="utf-8"))
+    told["settings"] = {**asdict(DEFAULTS), **told["settings"]}
+    with opened() as (client, _):
+        chosen = client.topic("chosen")
+        europe = chosen.group("europe")
+        assert chosen_by(client) == told
+        [letter] = europe.dead_letters().letters
+        assert (letter.message.payload, letter.origin.reason) == (b"2", "not this one")
+        assert europe.redrive().redriven == 1
+        chosen.publish(
+            [tms.Message(region, headers={"region": region}) for region in (b"us", b"eu")]
+        )
+        taken = europe.take_once(100)
+        payloads = [each.payload for each in taken]
+        [*_, published] = taken
+        assert payloads == [b"2", *(b"%d" % number for number in range(4, 12, 2)), b"eu"]
+        for each in taken:
+            each.ack()
+    with opened() as (client, _):
+        europe = client.topic("chosen").group("europe")
+        assert (europe.open(), europe.take_once(1)) == ([], [])
+        assert europe.show().state.through == published.id
 
 
 @pytest.mark.parametrize("name", WITH_GROUPS, indirect=True)

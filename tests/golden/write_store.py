@@ -3,12 +3,13 @@
     python -m tests.golden.write_store leveldb:FOLDER PART
     python -m tests.golden.write_store hbase:FILE PART        FILE keeps the rows between two parts
 
-The parts are begin, name, add, end, group, schedule and tell.
+The parts are begin, name, add, end, group, schedule, filter and tell.
 `begin` closes the store, so the log of transactions has a snapshot and LevelDB a table; `end` dies
 without closing it, so both logs have something to replay. `name` is for versions in which names of
 properties have no meaning; `add` for those with keys and headers, trims, and names with a meaning.
 `group` is for versions with groups, and prints their state; `schedule` for those with schedules,
-and prints the waiting messages. `tell` prints what this version sees.
+and prints the waiting messages; `filter` for those with filters and dead letters, and prints what
+a group with both says. `tell` prints what this version sees.
 """
 
 import importlib
@@ -16,6 +17,8 @@ import importlib.util
 import json
 import os
 import sys
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +170,35 @@ def waiting(client: Any) -> list[list[Any]]:
     ]
 
 
+def choose(client: Any, _: Steps) -> None:
+    """Leave a group with a filter in the middle of its work, and print what it says."""
+    chosen = client.topic("chosen")
+    chosen.create(ttl=DAY_S)
+    chosen.publish(
+        [
+            tms.Message(b"%d" % number, key=key, headers={"region": region})
+            for number, (key, region) in enumerate(product((b"a", b"b"), (b"eu", b"us") * 3))
+        ]
+    )
+    chosen.publish(b"without a key")
+    europe = chosen.group("europe")
+    europe.create(filter='header.region = "eu"', attempts_max=3)
+    acked, rejected, _ = europe.take_once(3)
+    acked.ack()
+    rejected.reject("not this one")
+    assert list(client.topic("chosen--dead").poll(committed=True, wait_s=30))
+    sys.stdout.write(json.dumps(chosen_by(client), indent=1) + "\n")
+
+
+def chosen_by(client: Any) -> dict[str, Any]:
+    """Return as JSON has it what the group of `choose` says."""
+    europe = client.topic("chosen").group("europe")
+    return {
+        "settings": asdict(europe.show().settings),
+        "open": [each.id.hex() for each in europe.open()],
+    }
+
+
 def put_bound(store: Any) -> None:
     """Put a row of the Bound table."""
     try:
@@ -187,7 +219,9 @@ def tell(client: Any, clock: Steps) -> None:
     sys.stdout.write(json.dumps(seen(client), indent=1, ensure_ascii=False) + "\n")
 
 
-_PARTS = {"begin": begin, "name": name, "add": add, "end": end, "tell": tell, "schedule": schedule}
+_PARTS = {"begin": begin, "name": name, "add": add, "end": end, "tell": tell}
+_TOLD = {"schedule": schedule, "filter": choose}
+"""Parts that print something, at the time of `tell`."""
 _GROUP = "group"
 """It needs the tables, and no clock of its own: it comes between `end` and `tell`."""
 
@@ -197,7 +231,7 @@ def main() -> None:
     has_room = importlib.util.find_spec("tms.server.node") is not None
     node: Any = importlib.import_module("tms.server.node" if has_room else "tms.node")
     url, part = sys.argv[1:]
-    clock = Steps(list(_PARTS).index("tell" if part in (_GROUP, "schedule") else part))
+    clock = Steps(list(_PARTS).index(part if part in _PARTS else "tell"))
     system_clock: Any = SystemClock
     system_clock.now_ms = lambda _: clock.now_ms
     kind, _, place = url.partition(":")
@@ -222,7 +256,7 @@ def main() -> None:
         told = groups.groups_seen(opened[0], clock.now_ms)
         sys.stdout.write(json.dumps(told, indent=1) + "\n")
     else:
-        _PARTS[part](client, clock)
+        (_PARTS | _TOLD)[part](client, clock)
     if part == "end":
         put_bound(opened[0].store)
     else:
