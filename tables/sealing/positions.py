@@ -32,6 +32,7 @@ from tables.sealing.store import SealedStore
 from tables.store import SUBSCRIPTION, Row
 from tables.subscription_table import StoreSubscriptionTable, decoded, encoded
 from tms.core.errors import StoreCorrupt, StoreUnavailable
+from tms.core.runtime.repeatable import repeatable
 from tms.core.values.batch import Batch
 from tms.core.values.subscriptions import SubscriptionPosition
 from tms.core.values.table_rows import StoredPosition
@@ -114,7 +115,8 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
         """
         positions, token = self._read_rows(topic_prefix), self._sealed.token
         if positions.floor < token:
-            with self._lock:  # a reader may change them from now on, so they must not be put again
+            # A reader may change them from now on, so they must not be put again.
+            with self._lock, repeatable():
                 positions = self._read_rows(topic_prefix)
                 if positions.floor < token:
                     self._seal(topic_prefix, positions)

@@ -18,7 +18,7 @@ from tables.sealing.tables import SealedTables
 from tests.scale import scaled
 from tests.tables.sealing.reign import Reign
 from tests.tables.stored_groups import CREATED, ORDERS, create_group, create_topic
-from tms.core.errors import OutcomeUnknown
+from tms.core.errors import OutcomeUnknown, StoreUnavailable
 from tms.core.values.batch import Batch
 
 START = prefix(ORDERS, 1)
@@ -122,7 +122,7 @@ class Leaders(RuleBasedStateMachine):
     def another_leads(self, held: int | None) -> None:
         self.tables, self.log = self.leader(), None
         self.store.writes_until_held = held
-        with suppress(OutcomeUnknown):
+        with suppress(OutcomeUnknown, StoreUnavailable):
             found, rows = self.read(self.tables)
             assert rows in (self.done, self.done + self.doubtful)
             found.log.put_snapshot(found.log.next_number, END.join(rows))

@@ -9,6 +9,7 @@ from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
 from tables.store import METADATA, SUBSCRIPTION, Row
 from tests.contracts.store_contract import put, rows_of
+from tests.messaging.conftest import FaultyStore
 from tests.tables.sealing.reign import Reign
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.values.subscriptions import SubscriptionPosition
@@ -27,7 +28,7 @@ class World:
     """One store, and its successive leaders."""
 
     def __init__(self) -> None:
-        self.rows = MemoryStore()
+        self.rows = FaultyStore()
         self.leader(1).metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))
 
     def leader(self, token: int) -> SealedTables:
@@ -64,6 +65,19 @@ def test_the_next_leader_finds_the_latest_move(world: World) -> None:
         change(first, at(version), at(version, "other"))
 
     assert read(first) == read(world.leader(2)) == [at(3, "other"), at(3)]
+
+
+@pytest.mark.parametrize("happens", [False, True])
+def test_a_read_whose_seal_is_not_answered_can_be_repeated(world: World, *, happens: bool) -> None:
+    first, second = world.leader(1), world.leader(2)
+    read(first)
+    change(first, at(1))
+    world.rows.writes_fail, world.rows.writes_happen_all_the_same = True, happens
+    with pytest.raises(StoreUnavailable):
+        read(second)
+    world.rows.writes_fail = False
+
+    assert read(second) == [at(1)]
 
 
 def test_what_an_earlier_leader_moves_late_does_not_count(world: World) -> None:
