@@ -25,7 +25,7 @@ _CONSOLE = "/console"
 _CONSOLE_OF_NAMESPACE = ("/console/topics", "/console/namespaces/{namespace}/topics")
 _CONSOLE_OF_SHARD = ("/console/cleanup", "/console/cleanup/run")
 """Pages whose shard is not in their paths. Topics by name are routed to their shards."""
-_OF_SERVER = ("/v1/cluster", "/v1/clock", "/v1/backups")
+_OF_SERVER = ("/v1/cluster", "/v1/clock", "/v1/backups", "/v1/registry")
 """The prefixes of paths that each server answers for itself."""
 _CONSOLE_OF_SERVER = ("/console/sign-in", "/console/sign-out", "/console/assets/{name}")
 

@@ -1,0 +1,34 @@
+"""The shards of requests: the registry's are in none, however many shards there are."""
+
+import pytest
+
+from api.cluster.places import RequestPlaces
+from api.http.metrics import RestMetrics
+from api.registry.application import create_registry_app
+from api.registry.forwarding import PREFIX
+from tests.registry.registries import opened
+from tms.core.limits import Limits
+from tms.core.values.shards import ShardBy, Sharding
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("by", ShardBy)
+@pytest.mark.parametrize("shards", [1, 3])
+async def test_each_server_answers_for_the_registry(shards: int, by: ShardBy) -> None:
+    """Otherwise a write that is forwarded to the master would be forwarded again, to the leader."""
+    places = RequestPlaces(Sharding(shards, by))
+    async with opened() as registries:
+        registry = registries.make().registry
+        routes = create_registry_app(registry, Limits(), RestMetrics()).routes.routes
+    operations = [
+        (route.template, route.target.operation)
+        for route in routes
+        if route.target.operation is not None
+    ]
+    assert len(operations) > 20
+    assert not [
+        template
+        for template, operation in operations
+        if places.place_of(f"{PREFIX}{template}", operation)
+    ]
