@@ -15,6 +15,7 @@ from api.console.application import beside
 from api.http.application import Application
 from api.http.context import Options
 from api.http.door.callers import Callers
+from api.registry.forwarding import PREFIX
 from tests.api.rest import Live, Wire, live, serving
 from tms.client.remote.remote_services import RemoteServices
 from tms.core.limits import Limits
@@ -58,8 +59,10 @@ class Following:
         limits: Limits = LIMITS,
         *,
         hold_s: float = 0.0,
+        schemas: Application | None = None,
         **options: Unpack[Options],
     ) -> None:
+        """`schemas` is the application of its registry, if it has one."""
         self.forwarder = forwarder
         registry = options.setdefault("registry", CollectorRegistry())
         clock, namespaces = trusted(options.get("clock"), limits), UndeclaredNamespaces(limits)
@@ -69,6 +72,8 @@ class Following:
             Sharding(1), [forwarder], hold_s=hold_s, held_bytes_max=limits.queue_bytes_max
         )
         app = beside(create_app(self.services, limits, **options))
+        if schemas is not None:
+            app.routes.mount_whole(PREFIX, schemas.routes)
         self.app: Application = self.routing.install(app)
         self._asked: list[RemoteServices] = []
 

@@ -119,16 +119,13 @@ def dead_letter_of(letter: Message) -> DeadLetter | None:
 
 
 def dead_letter(message: Message, origin: LetterOrigin, created: int) -> Message:
-    """Return the dead letter of a message and of the group that was `created` then."""
+    """Return the dead letter of a message; `created`, in µs since 1970, identifies its group."""
     headers = {**origin.headers(), _CREATED: str(created).encode()}
     return message._replace(headers={**_own_headers(message), **headers})
 
 
 def created_of(letter: Message) -> int | None:
-    """Return which of the groups of one name gave a message up: when it was created.
-
-    None if the dead letter does not say so, because an earlier version wrote it.
-    """
+    """Return when the group of a dead letter was created; None if an earlier version wrote it."""
     try:
         return int(letter.headers.get(_CREATED, b""))
     except ValueError:
