@@ -45,6 +45,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Return the seconds since the loop's start."""
         return self._hurried.now_s
 
+    def sleep(self, seconds: float) -> None:
+        """Let time pass at once, for code that would block."""
+        self._hurried.now_s += seconds
+
     def hold_time_while(self, works: Callable[[], object]) -> None:
         """Let no time pass while `works` returns a true value: threads will wake this loop."""
         self._hurried.holds.append(works)

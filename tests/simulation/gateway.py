@@ -6,25 +6,30 @@ part after the gateway's client is simulated: tables of rows, each with a value 
 
 from collections.abc import Callable
 from enum import Enum
-from threading import Event
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar
 
 import happybase  # noqa: F401  what follows needs it imported first
+import pytest
 from Hbase_thrift import AlreadyExists
 from sortedcontainers import SortedDict
 
+from tables.hbase import connections, open_marks, writes
 from tables.hbase.connections import Gateway
+from tables.hbase.failed_writes import FailedWrites
 from tables.hbase.layout import COLUMN, FORMAT_KEY, Place, format_row
 from tables.store import METADATA, TABLES
-from tests.waiting import WAIT_S_MAX
+from tests.manual_clock import ManualClock
+from tests.store_calls import call_in_loop
+from tests.virtual_loop import VirtualLoop
+from tms.messaging.store_threads import OnDone, StoreThread
 
 T = TypeVar("T")
 BUCKETS = 2
 PLACE = Place("simulated", 0, "s", BUCKETS)
 _NEVER_S = 1e9
 _RETRY_S = 0.02
-"""Long enough for a second attempt."""
+"""Long enough for a second attempt, in virtual time."""
 
 
 class Cell(NamedTuple):
@@ -121,6 +126,27 @@ class Rows:
             del self.tables[table][row]
 
 
+def simulate(
+    patch: pytest.MonkeyPatch,
+    loop: VirtualLoop,
+    call: Callable[[StoreThread, Callable[[], Any], OnDone], None] = call_in_loop,
+) -> None:
+    """Make what stores do outside the loop depend on a model's steps alone.
+
+    `call` makes the calls of their threads.
+    """
+
+    def made(calls: StoreThread, each: Callable[[], Any], on_done: OnDone) -> None:
+        call(calls, each, on_done)
+
+    patch.setattr(StoreThread, "call", made)
+    for module in (connections, writes):
+        patch.setattr(module, "time", SimpleNamespace(monotonic=loop.time, sleep=loop.sleep))
+    patch.setattr(open_marks, "SystemClock", lambda: ManualClock(1))
+    # A leader whose write has failed sends nothing more, so nothing can be finished.
+    patch.setattr(FailedWrites, "_finish", lambda _: None)
+
+
 class SimulatedGateway(Gateway):
     """One leader's way to the rows."""
 
@@ -137,9 +163,8 @@ class SimulatedGateway(Gateway):
         """The number of calls begun."""
         self.late: list[Call] = []
         """The calls in progress."""
-        self.on_standing: Callable[[], object] = lambda: None
-        """Called by a thread that then pauses until `goes_on` is set."""
-        self.goes_on = Event()
+        self.pause: Callable[[], object] = lambda: None
+        """Returns when the machine continues."""
 
     def once(self, call: Callable[[Any], T]) -> T:
         if self.mode is Mode.STANDS_STILL:
@@ -151,8 +176,7 @@ class SimulatedGateway(Gateway):
             self.skip -= 1
             return
         self.mode = Mode.ANSWERED
-        self.on_standing()
-        assert self.goes_on.wait(WAIT_S_MAX)
+        self.pause()
 
     def _connect(self) -> Any:
         return SimpleNamespace(client=self._client, open=lambda: None, close=lambda: None)

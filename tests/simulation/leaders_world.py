@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.simulation.gateway import Call, Mode, Rows
+from tests.simulation.gateway import Call, Mode, Rows, simulate
 from tests.simulation.leaders import (
     End,
     Leader,
@@ -21,6 +22,8 @@ from tests.simulation.leaders import (
     is_refused_by_seals,
 )
 from tests.simulation.oracle import Log, Oracle
+from tests.store_calls import PausingCalls
+from tests.virtual_loop import VirtualLoop
 from tms.core.errors import (
     OutcomeUnknown,
     SubscriptionNotFound,
@@ -63,7 +66,10 @@ class LeadersWorld(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
+        self.loop = VirtualLoop()
+        self.patch = pytest.MonkeyPatch()
+        self.calls = PausingCalls(lambda: self.leader.gateway.mode is Mode.STANDS_STILL)
+        simulate(self.patch, self.loop, self.calls.call)
         self.rows = Rows()
         self.now_ms = START_MS
         self.late: list[Call] = []
@@ -120,7 +126,8 @@ class LeadersWorld(RuleBasedStateMachine):
         nothing had happened, until its metadata store notifies it.
         """
         before, standing = self.leader, asyncio.Event()
-        before.gateway.on_standing = lambda: self.loop.call_soon_threadsafe(standing.set)
+        before.gateway.pause = self.calls.pause
+        self.calls.on_pause = standing.set
 
         async def begun() -> asyncio.Task[Any]:
             doing = asyncio.ensure_future(work)
@@ -140,7 +147,7 @@ class LeadersWorld(RuleBasedStateMachine):
             ]:  # a topic not read here is sealed at its first use
                 self.glance(topic)
         finally:
-            before.gateway.goes_on.set()
+            self.calls.resume()
             self.await_(asyncio.wait({doing}))
         self.go_on_beside(before)
         self.end_leader(before)
@@ -337,3 +344,4 @@ class LeadersWorld(RuleBasedStateMachine):
                 self.await_(self.leader.end())
         finally:
             self.loop.close()
+            self.patch.undo()

@@ -94,9 +94,9 @@ def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
     [
         (fence, 1),
         (seals_of_topics, 3),
-        (seals_of_runs, 6),
-        (what_went_on_over_takeovers, 6),
-        (floors_of_positions, 14),
+        (seals_of_runs, 8),
+        (what_went_on_over_takeovers, 8),
+        (floors_of_positions, 24),
         (rows_of_positions_by_token, 4),
         (keys_above_the_ceiling, 1),
         (ends_of_segments, 2),

@@ -6,7 +6,7 @@ message exists, and in the end a good worker gets all the others, each once.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, ClassVar, TypeVar
 
@@ -19,9 +19,10 @@ from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC
 from tests.messaging.groups.followed import Followed, Given
+from tests.store_calls import call_in_loop
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import turns, until
-from tms.core.errors import AckRefused, Stopping, SubscriptionNotFound, TmsError
+from tms.core.errors import AckRefused, SubscriptionNotFound, TmsError
 from tms.core.limits import Limits
 from tms.core.services.commits import CommitRequest
 from tms.core.services.transactions import StartRequest
@@ -41,31 +42,13 @@ from tms.core.values.groups import (
 from tms.core.values.message import FIRST_ID, Message
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
-from tms.messaging.store_threads import OnDone, StoreThread
+from tms.messaging.store_threads import StoreThread
 from tms.server.node import OpenServices, services_on
 
 DEAD = TopicId(TOPIC.namespace, f"{TOPIC.name}--dead")
 Result = TypeVar("Result")
 MEMBERS = st.sampled_from(["a", "b", "c"])
 KEYS = st.lists(st.sampled_from([b"k", b"l", None]), min_size=1, max_size=4)
-
-
-def call_in_loop(self: StoreThread, call: Callable[[], Any], on_done: OnDone) -> None:
-    """Make a call at once, so that the same steps have the same outcome on a virtual loop."""
-    if self._closed:
-        raise Stopping
-    result, error = None, None
-    try:
-        result = call()
-    except BaseException as raised:
-        error = raised
-    self.under_way += 1
-
-    def tell() -> None:
-        self.under_way -= 1
-        on_done(result, error)
-
-    self._loop.call_soon(tell)
 
 
 class GroupServiceMachine(RuleBasedStateMachine):

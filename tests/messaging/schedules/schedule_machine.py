@@ -20,8 +20,8 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC
-from tests.messaging.groups.service_of_groups_machine import call_in_loop
 from tests.messaging.groups.stores_of_groups import FaultyLevelDB, KeptStore
+from tests.store_calls import call_in_loop
 from tests.virtual_loop import VirtualLoop
 from tests.waiting import passes, turns, until
 from tms.core.errors import RequestError, ScheduledNotFound, TmsError
