@@ -317,18 +317,22 @@ class LoadedTopics(Participant):
         return state
 
     async def _read(self, topic_id: TopicId) -> tuple[TopicMetadata, LastKeys]:
-        def read() -> tuple[TopicMetadata, LastKeys]:
+        def read() -> tuple[TopicMetadata, LastKeys] | None:
             topic = self._tables.metadata.get(topic_id)
             if topic is None or not topic.exists:
-                raise TopicNotFound(topic=str(topic_id))
+                return None
             return topic, self._tables.messages.last_keys(topic_id, topic.generation)
 
         while True:
             replacements = self._replacements
             loaded = await self._threads.read(read)
             # If a topic was replaced during the read, the result may be out of date: read again.
+            # Later requests wait for this load too, perhaps since the topic was created.
             if replacements == self._replacements:
-                return loaded
+                break
+        if loaded is None:
+            raise TopicNotFound(topic=str(topic_id))
+        return loaded
 
     def _make_room(self) -> None:
         # The one used last stays: it was just returned to a caller that does not hold it yet.

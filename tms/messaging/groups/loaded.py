@@ -31,7 +31,7 @@ from tms.messaging.groups.commands import GroupCommands
 from tms.messaging.groups.counts import CountsByGroup
 from tms.messaging.groups.edits import decode_row
 from tms.messaging.groups.heartbeat import Heartbeat
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.loaded_group import GroupLeftMemory, LoadedGroup
 from tms.messaging.groups.snapshots import Frozen, decode_snapshot, encode_snapshot, freeze
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
@@ -198,6 +198,8 @@ class LoadedGroups(Participant):
                 return commands, stored
 
             commands, stored = await engine.threads.read(read)
+            if state.gone:  # later requests wait for this load too, perhaps for a new group
+                raise GroupLeftMemory
             group = LoadedGroup(state, positions, row, commands, stored.log)
             group.check_current()
             commands.settings = group.shared.settings
