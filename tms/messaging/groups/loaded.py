@@ -168,10 +168,7 @@ class LoadedGroups(Participant):
         if not self._has_joined:  # a server without groups does nothing for them in a flush
             engine.writer.join(self)
             self._has_joined = True
-        if len(self._groups) >= engine.limits.topics_in_memory_max:
-            self._drop_idle(0)
-            if len(self._groups) >= engine.limits.topics_in_memory_max:
-                raise StoreUnavailable(reason="too many groups are in use")
+        self._make_room()
         async with self._subscriptions.held((topic_id,)) as [positions]:
             row = positions.group(name)
             row.check_known()
@@ -215,6 +212,14 @@ class LoadedGroups(Participant):
         if self._idle_timer is None:
             self._idle_timer = self._loop.call_later(IDLE_S, self._look_for_idle)
         return group
+
+    def _make_room(self) -> None:
+        """Drop idle groups if too many are in memory. Raises `StoreUnavailable`."""
+        groups_max = self._engine.limits.topics_in_memory_max
+        if len(self._groups) >= groups_max:
+            self._drop_idle(0)
+            if len(self._groups) >= groups_max:
+                raise StoreUnavailable(reason="too many groups are in use")
 
     def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start a task that ends when the groups close."""
