@@ -1,5 +1,6 @@
 """Texts that strangers may send to make a server work long, or reveal what it must not reveal."""
 
+import json
 from collections.abc import Callable
 from time import thread_time
 
@@ -8,9 +9,11 @@ FLOOR_S = 0.1
 GROWTH_MAX = 2.6
 """The highest permitted cost of doubled input, as a multiple."""
 SECRET = "s3cr3t-of-another"
-STEP_S_MAX = 0.05
-"""The most processor time that others may have to wait for one request."""
+_SHORT_STEP_S = 0.03
+_STEP_UNITS_MAX = 50
+"""The most work that others may have to wait for: about 50 ms on a fast core."""
 _URL = f"zk://me:{SECRET}@host:1/"
+_UNIT = json.dumps([{"id": number, "name": f"n{number}"} for number in range(1_500)])
 _UNITS = {
     "slashes": "/",
     "starts of URLs": "://",
@@ -30,6 +33,21 @@ _UNITS = {
     "not ASCII": "é\u2028\U0001f600",
 }
 KINDS = tuple(_UNITS)
+
+
+def is_short(step_s: float) -> bool:
+    """Whether a step of the loop took little processor time, compared with a fixed piece of work.
+
+    An absolute bound would depend on the machine, and on what else it does.
+    """
+
+    def work(text: str) -> None:
+        for each in json.loads(text):
+            each["name"] = each["name"].encode() + b"%d" % each["id"]
+
+    if step_s <= _SHORT_STEP_S:
+        return True
+    return step_s <= _STEP_UNITS_MAX * min(_cpu_s(work, _UNIT) for _ in range(5))
 
 
 def hostile(kind: str, size: int) -> str:

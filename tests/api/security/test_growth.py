@@ -24,7 +24,7 @@ from tests.api.doors import Doors
 from tests.api.registry.live import LIMITS
 from tests.api.registry.live import served as registry_served
 from tests.api.rest import Wire
-from tests.api.security.hostile import FLOOR_S, GROWTH_MAX, STEP_S_MAX
+from tests.api.security.hostile import FLOOR_S, GROWTH_MAX, is_short
 from tests.api.security.hostile_requests import HostileRequest
 from tests.api.security.many_requests import Many, many_requests
 from tests.api.security.secured import Pair
@@ -95,9 +95,8 @@ async def check(server: Target, requests: Sequence[Many], headers: Mapping[str, 
                     took_s, status = await seconds_of(server, many.of(count), headers)
                 assert status < 500, many.name
                 measured.append(took_s)
-            if measured[1] <= max(FLOOR_S, GROWTH_MAX * measured[0]) and (
-                steps.longest_step_s <= STEP_S_MAX
-            ):
+            is_linear = measured[1] <= max(FLOOR_S, GROWTH_MAX * measured[0])
+            if is_linear and is_short(steps.longest_step_s):
                 break
         else:
             grown[many.name] = (*measured, steps.longest_step_s)
