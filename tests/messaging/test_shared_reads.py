@@ -70,14 +70,18 @@ async def services(store: Store) -> AsyncIterator[OpenServices]:
         yield services
 
 
-async def test_a_topic_that_was_created_is_found(
-    services: OpenServices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    messaging = services.messaging
-    assert isinstance(messaging, Service)
-    metadata = messaging._engine.tables.metadata
+@pytest.fixture
+def slow(services: OpenServices, monkeypatch: pytest.MonkeyPatch) -> FirstIsSlow:
+    """The read of a topic's row."""
+    assert isinstance(services.messaging, Service)
+    metadata = services.messaging._engine.tables.metadata
     slow = FirstIsSlow(metadata.get)
     monkeypatch.setattr(metadata, "get", slow)
+    return slow
+
+
+async def test_a_topic_that_was_created_is_found(services: OpenServices, slow: FirstIsSlow) -> None:
+    messaging = services.messaging
     early = asyncio.ensure_future(messaging.topic(TOPIC))
     await until(slow.has_read.is_set)
     await messaging.create_topic(TOPIC)
@@ -90,13 +94,9 @@ async def test_a_topic_that_was_created_is_found(
 
 
 async def test_a_topic_that_was_not_created_is_not_found(
-    services: OpenServices, monkeypatch: pytest.MonkeyPatch
+    services: OpenServices, slow: FirstIsSlow
 ) -> None:
     messaging = services.messaging
-    assert isinstance(messaging, Service)
-    metadata = messaging._engine.tables.metadata
-    slow = FirstIsSlow(metadata.get)
-    monkeypatch.setattr(metadata, "get", slow)
     both = [asyncio.ensure_future(messaging.topic(TOPIC)) for _ in range(2)]
     await until(slow.has_read.is_set)
     slow.passes.set()

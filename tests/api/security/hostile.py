@@ -10,8 +10,8 @@ GROWTH_MAX = 2.6
 """The highest permitted cost of doubled input, as a multiple."""
 SECRET = "s3cr3t-of-another"
 _SHORT_STEP_S = 0.03
-_STEP_UNITS_MAX = 50
-"""The most work that others may have to wait for: about 50 ms on a fast core."""
+_STEP_UNITS_MAX = 40
+"""The most work that others may have to wait for: less than 50 ms on a fast core."""
 _URL = f"zk://me:{SECRET}@host:1/"
 _UNIT = json.dumps([{"id": number, "name": f"n{number}"} for number in range(1_500)])
 _UNITS = {
