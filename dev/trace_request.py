@@ -51,7 +51,7 @@ class Trace:
         calls = self._calls = Counter()
         send(ask)
         self._calls = None
-        return calls
+        return Counter(calls)  # a copy, as another thread may still count a call
 
 
 def _publish(ask: Ask) -> None:

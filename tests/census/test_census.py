@@ -8,7 +8,6 @@ that allocated them. A cycle must leave none of either; caches that are filled u
 import gc
 import logging
 import tracemalloc
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +21,7 @@ from tests.api.console.site import Site, site
 from tests.api.doors import ROOT, Doors
 from tests.census.cycles import CYCLES, NS, Asker
 from tests.manual_clock import ManualClock
+from tests.objects_in_memory import count_by_type, objects_of
 from tests.scale import scaled
 from tms.core.limits import Limits
 
@@ -55,11 +55,6 @@ BOUNDED_OF = {
 """The same, for one cycle each."""
 
 
-def objects() -> Counter[str]:
-    """Return the objects by their type."""
-    return Counter([type(each).__qualname__ for each in gc.get_objects()])
-
-
 def allocated() -> tracemalloc.Snapshot:
     """Return what is allocated, apart from earlier snapshots."""
     snapshots = tracemalloc.Filter(inclusive=False, filename_pattern=tracemalloc.__file__)
@@ -67,19 +62,13 @@ def allocated() -> tracemalloc.Snapshot:
 
 
 def empty_caches(served: Site) -> None:
-    """Empty all caches, and collect what they alone kept.
-
-    `isinstance(each, Cache)` would grow memory by 0.8 MB at times: as the class is abstract, `abc`
-    would remember every class of this process for it and for each of its subclasses.
-    """
+    """Empty all caches, and collect what they alone kept."""
     served.app.routes._known.clear()
     topic_id_of.cache_clear()
-    for each in gc.get_objects():
-        kinds = type(each).__mro__
-        if Cache in kinds:
-            each.clear()
-        elif AccessControl in kinds:
-            each._decisions.clear()
+    for cache in objects_of(Cache):
+        cache.clear()
+    for access in objects_of(AccessControl):
+        access._decisions.clear()
     gc.collect()
     gc.collect()
 
@@ -126,7 +115,7 @@ async def measured(name: str, folder: Path, measure: Callable[[], Found]) -> tup
 
 @pytest.mark.parametrize("name", sorted(CYCLES))
 async def test_twice_as_much_leaves_no_more_objects(name: str, tmp_path: Path) -> None:
-    before, after = await measured(name, tmp_path, objects)
+    before, after = await measured(name, tmp_path, count_by_type)
     more = {kind: count for kind, count in (after - before).items() if count > N // 3}
     assert more.keys() <= BOUNDED.keys() | BOUNDED_OF.get(name, {}).keys(), more
 

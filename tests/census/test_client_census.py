@@ -14,6 +14,7 @@ import pytest
 import tms
 import tms.aio
 from tests.client.taking import running
+from tests.objects_in_memory import count_by_type
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.waiting import wait_until
@@ -139,7 +140,7 @@ def _server() -> Iterator[None]:
 def census() -> Counter[str]:
     """Return the objects by their type."""
     gc.collect()
-    return Counter([type(each).__qualname__ for each in gc.get_objects()])
+    return count_by_type()
 
 
 @pytest.mark.parametrize("name", sorted(CYCLES))

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from tests.cluster.shards_world import SHARDS, Server, Servers
+from tests.objects_in_memory import count_by_type
 from tests.scale import scaled
 from tests.simulation.gateway import Rows
 from tests.simulation.leaders import Leader
@@ -33,7 +34,7 @@ KEPT = {
 def census() -> Counter[str]:
     """Return the objects by their type."""
     gc.collect()
-    return Counter([type(each).__qualname__ for each in gc.get_objects()])
+    return count_by_type()
 
 
 def shown(kind: str) -> list[str]:

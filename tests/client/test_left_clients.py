@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import tms
+from tests.objects_in_memory import objects_of
 from tests.scale import scaled
 from tests.servers.server_process import ServerProcess
 from tests.waiting import wait_until
@@ -77,8 +78,7 @@ def are_gone() -> bool:
     """Whether no client is left, and no client's thread."""
     names = [thread.name for thread in threading.enumerate()]
     gc.collect()
-    left = [each for each in gc.get_objects() if isinstance(each, Bridge)]
-    return not left and not any(name.startswith("tms-client") for name in names)
+    return not objects_of(Bridge) and not any(name.startswith("tms-client") for name in names)
 
 
 def descriptors() -> int:

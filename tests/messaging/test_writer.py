@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from tests.manual_clock import ManualClock
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, polled, settle
+from tests.objects_in_memory import objects_of
 from tms.core.errors import (
     OutcomeUnknown,
     QueueFull,
@@ -242,8 +243,7 @@ class TestFailingStore:
             store.writes_fail = False
             await service.publish(TOPIC, [b"after"])
             await settle()
-            left = [each for each in gc.get_objects() if isinstance(each, Publication)]
-            assert not [each for each in left if each._payloads == [b"lost"]]
+            assert not [each for each in objects_of(Publication) if each._payloads == [b"lost"]]
         finally:
             gc.enable()
 
