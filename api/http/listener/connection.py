@@ -23,14 +23,11 @@ from api.http.protocol.answer import CONTINUE, lines
 from api.http.protocol.client_wire import ClientWire
 from api.http.protocol.connection_state import (
     CLOSING,
-    END,
     ENDING,
     IDLE,
     LINGERING,
     LOST,
-    NEXT,
     RECEIVING,
-    REST,
     STREAMING,
     WORKING,
 )
@@ -87,8 +84,7 @@ class HttpConnection(ClientWire):
     def eof_received(self) -> bool:
         """Record that the client has ended its side; return whether the connection stays."""
         if self._state is WORKING or (self._state is IDLE and self._held):
-            if self._then is NEXT:
-                self._then = REST
+            self._is_side_ended = True
             self._wake()
             return True
         if self._state is STREAMING:
@@ -134,7 +130,7 @@ class HttpConnection(ClientWire):
             data, self._held = self._held, b""
             self.resume_reading()
             self._begin(data)
-        if self._then is REST and self._state is IDLE and not self._held:
+        if self._is_side_ended and self._state is IDLE and not self._held:
             self.close()
 
     def _start(self, head: Head, data: bytes) -> bytes:
@@ -146,9 +142,8 @@ class HttpConnection(ClientWire):
         endpoint, names = self._app.routes.find(method, path)
         is_surplus = bool(shared.surplus) and shared.is_surplus(self, is_probe=endpoint.is_probe)
         shared.idle.leave(self)
-        has_all = self._then is REST
         if not fields.keep_alive or shared.is_stopping or is_surplus:
-            self._then = END
+            self._is_last = True
         size = fields.body_bytes
         whole: bytes | None = data[:size]
         if len(data) >= size and not fields.is_chunked:
@@ -162,7 +157,7 @@ class HttpConnection(ClientWire):
                 whole, expected = None, fields.expects_continue and not part
                 self._body = IncomingBody(framing, part, self, expected=expected)
                 shared.bodies.enter(self, shared.loop)
-                if has_all:
+                if self._is_side_ended:
                     self._body.lose()
         exchange = Exchange(
             self,
@@ -202,7 +197,7 @@ class HttpConnection(ClientWire):
         self._shared.awaits_no_head(self)
         self._shared.malformed.add(error)
         self._heads.forget()
-        self._then = END
+        self._is_last = True
         status, body, content_type, headers, _ = self._app.error(error)
         head = self.head_start(status, content_type, lines(headers))
         self._write(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
@@ -260,17 +255,17 @@ class HttpConnection(ClientWire):
             if not body.is_received:
                 body.discard()  # it may have paused reading, which the next request needs
             self._body = body = None
-        if body is not None or (self._held and self._then is END):
+        if body is not None or (self._held and self._is_last):
             self._linger()
             return
-        if self._then is END:
+        if self._is_last:
             self.close()
             return
         self._become(IDLE)
         self._shared.idle.enter(self, self._shared.loop)
         if self._held:
             self._go_on()
-        elif self._then is REST:
+        elif self._is_side_ended:
             self._shared.loop.call_soon(self._go_on)
 
     def _linger(self) -> None:

@@ -16,11 +16,8 @@ from api.http.protocol.answer import head_start
 from api.http.protocol.connection_state import (
     AT_WORK,
     CLOSING,
-    END,
     IDLE,
     LOST,
-    NEXT,
-    REST,
     STREAMING,
     ConnectionState,
 )
@@ -38,10 +35,11 @@ class ClientWire(asyncio.Protocol, ABC):
         "_body",
         "_head_written",
         "_is_draining",
+        "_is_last",
+        "_is_side_ended",
         "_open_count",
         "_shared",
         "_state",
-        "_then",
         "_transport",
         "_waiters",
         "is_of_server",
@@ -57,7 +55,8 @@ class ClientWire(asyncio.Protocol, ABC):
         """Start without a request."""
         self._shared = shared
         self._state = IDLE
-        self._then = NEXT
+        self._is_last = False  # whether the connection ends after the answer at work
+        self._is_side_ended = False  # whether the client has ended its side
         self._body: IncomingBody | None = None  # of the request at work, if it is not complete
         self._head_written = b""  # of an answer; it waits for the first part of the body
         self._waiters: list[asyncio.Future[None]] = []  # of code that waits for the client
@@ -147,19 +146,19 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def head_start(self, status: int, content_type: bytes | None, more: bytes) -> bytes:
         """Return the head of an answer as far as it does not depend on the body."""
-        goes_on = self._then is not END and (self._body is None or self._body.is_complete)
+        goes_on = not self._is_last and (self._body is None or self._body.is_complete)
         return head_start(status, self._shared.date, content_type, goes_on) + more
 
     def start_stream(self) -> bool:
         """Begin an answer of unknown length; return whether the client can still get it."""
-        if self._then is REST or self._state is LOST:
+        if self._is_side_ended or self._state is LOST:
             return False
         self._become(STREAMING)
         return True
 
     def close_after(self) -> None:
         """Close the connection after the answer."""
-        self._then = END
+        self._is_last = True
 
     def write_later(self, head: bytes) -> None:
         """Write the head of an answer together with the next write."""
@@ -214,7 +213,7 @@ class ClientWire(asyncio.Protocol, ABC):
     @property
     def is_ended(self) -> bool:
         """Whether the client has ended its side, or is gone."""
-        return self._then is REST or self.is_lost
+        return self._is_side_ended or self.is_lost
 
     @property
     def is_lost(self) -> bool:
@@ -243,7 +242,7 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def finish(self) -> None:
         """Close now if no request is at work, else after its answer."""
-        self._then = END
+        self._is_last = True
         if self.is_idle:
             self.close()
 
@@ -269,5 +268,5 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def resume_reading(self) -> None:
         """Continue reading, unless the client has ended its side."""
-        if self._state is not LOST and self._then is not REST:
+        if self._state is not LOST and not self._is_side_ended:
             self._transport.resume_reading()

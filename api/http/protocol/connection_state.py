@@ -1,8 +1,8 @@
 """The states of a connection, and which may follow which.
 
 `FOLLOWERS` is the whole machine: a connection asserts each change of its state against it. A
-connection has three more values: the step after the current answer (`Then`), and whether reading
-and writing are paused, which the transport decides.
+connection has four more values: whether the current answer is its last one, whether the client has
+ended its side, and whether reading and writing are paused, which the transport decides.
 """
 
 from enum import Enum, auto
@@ -30,8 +30,8 @@ class ConnectionState(Enum):
 
 
 IDLE, RECEIVING, WORKING, STREAMING, LINGERING, CLOSING, LOST = ConnectionState
-"""Module names, like those of `Then`: before Python 3.12 a request that looks its ten states up in
-the class takes a twentieth longer."""
+"""Module names: before Python 3.12 a request that looks its ten states up in the class takes a
+twentieth longer."""
 FOLLOWERS = {
     IDLE: (WORKING, RECEIVING, LINGERING, CLOSING, LOST),
     RECEIVING: (WORKING, STREAMING, LINGERING, CLOSING, LOST),
@@ -45,17 +45,3 @@ AT_WORK = (RECEIVING, WORKING, STREAMING)
 ENDING = (LINGERING, CLOSING, LOST)
 for _state, _followers in FOLLOWERS.items():
     _state.followers = _followers  # without a hash: each request changes it twice
-
-
-class Then(Enum):
-    """The next step of a connection after the answer at work."""
-
-    NEXT = auto()
-    """The next request of the client."""
-    REST = auto()
-    """The requests received already: the client has ended its side."""
-    END = auto()
-    """The end of the connection."""
-
-
-NEXT, REST, END = Then

@@ -74,10 +74,11 @@ async def test_connection_close_is_answered_too(served: Live) -> None:
     assert answered.startswith(b"HTTP/1.1 200 ")
 
 
-async def test_a_poll_that_waits_ends_there(served: Live) -> None:
+@pytest.mark.parametrize("field", [b"", b"connection: close\r\n"])
+async def test_a_poll_that_waits_ends_there(served: Live, field: bytes) -> None:
     await served.create()
     wire = await served.connect()
-    wire.writer.write(POLL)
+    wire.writer.write(POLL.replace(b"\r\n\r\n", b"\r\n" + field + b"\r\n"))
     await served.until(lambda: served.waiters() == 1)
 
     wire.writer.write_eof()
