@@ -37,8 +37,8 @@ MESSAGE_HEADER = b"tms-header-"
 _VERSIONS = {b" HTTP/1.1": False, b" HTTP/1.0": True}
 _PART = PART_HEADER.lower().encode()
 _AUTHORIZATION = b"authorization"
-_RUNTIME_TOKEN = b"x-cdap-runtime-token"
-_CREDENTIALS = frozenset((_AUTHORIZATION, _RUNTIME_TOKEN))
+RUNTIME_TOKEN = b"x-cdap-runtime-token"
+_CREDENTIALS = frozenset((_AUTHORIZATION, RUNTIME_TOKEN))
 _ONCE = frozenset(
     (
         _AUTHORIZATION,
@@ -49,7 +49,7 @@ _ONCE = frozenset(
         b"host",
         b"origin",
         _PART,
-        _RUNTIME_TOKEN,
+        RUNTIME_TOKEN,
         b"transfer-encoding",
     )
 )
@@ -155,7 +155,7 @@ class HeadParser:
         if is_http_10 is None or not seen.is_complete:
             raise malformed("the version is neither HTTP/1.1 nor HTTP/1.0")
         values = _joined(seen.lines)
-        authorization, token = (values.pop(each, None) for each in (_AUTHORIZATION, _RUNTIME_TOKEN))
+        authorization, token = (values.pop(each, None) for each in (_AUTHORIZATION, RUNTIME_TOKEN))
         if authorization is None and token is not None:
             authorization = _bearer(token)
         if not is_http_10 and b"host" not in values:

@@ -6,14 +6,22 @@ twice are cached: otherwise a client that numbers its requests in a field would 
 
 The route of a request is not cached here: it is looked up each time (`api.http.router`). Neither is
 Authorization, which is cut out first, so that callers whose fields are otherwise equal share an
-entry.
+entry. Fields with CDAP's runtime token are not cached, because it is the authorization of a request
+without the field of that name.
 """
 
 import re
 
 from cachetools import FIFOCache
 
-from api.http.protocol.head import HEAD_END, Fields, Head, PartialHead, parse_head
+from api.http.protocol.head import (
+    HEAD_END,
+    RUNTIME_TOKEN,
+    Fields,
+    Head,
+    PartialHead,
+    parse_head,
+)
 from tms.core.errors import TooLarge
 
 _OF_EMPTY_LINES = (b"", b"\r", b"\n")
@@ -63,7 +71,8 @@ class HeadCache:
         parsed = parse_head(data[:end])
         # The parser accepts several spaces before a target, and values in several lines; then the
         # parts that were cut out differ from those that it found.
-        if fields is None and parsed[1] == target and parsed[3] == authorization:
+        is_cut_right = parsed[1] == target and parsed[3] == authorization
+        if fields is None and is_cut_right and RUNTIME_TOKEN not in rest.lower():
             self._keep(rest, parsed[2])
         return parsed
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from api.http.protocol import head_cache
@@ -126,6 +126,18 @@ def test_what_callers_say_of_themselves_is_read_the_same_when_all_else_is_known(
 
     assert outcome(partial(parse, cache)) == outcome(parse_head)
     assert outcome(partial(parse, cache)) == outcome(parse_head)
+
+
+CREDENTIALS = ("Authorization: Bearer a", "X-CDAP-Runtime-Token: b")
+
+
+@given(st.lists(st.sets(st.sampled_from(CREDENTIALS)), max_size=12))
+@example([{*CREDENTIALS}, {*CREDENTIALS}, {CREDENTIALS[1]}])
+def test_each_request_has_its_own_credentials(requests: list[set[str]]) -> None:
+    cache = HeadCache()
+    for fields in requests:
+        whole = head(fields="\r\n".join(["host: localhost", *sorted(fields)]))
+        assert parse(cache, whole) == parse_head(whole)
 
 
 def test_callers_share_what_is_known_of_all_else(
