@@ -7,9 +7,10 @@ probes and scrapers add their own.
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from api.http.protocol.media_types import kept
 from api.http.protocol.numbers import whole_number
@@ -29,16 +30,28 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 def _parse(query: bytes) -> Mapping[str, str]:
     """Return the values by name; a repeated one becomes "a, b", which is not valid for any.
 
-    Raises `InvalidRequest` (malformed_request) for too many.
+    Raises `InvalidRequest` (malformed_request) for too many, and if a value is not UTF-8.
     """
+    parsed = defaultdict[str, list[str]](list)
+    for name, value in parameters_of(query):
+        parsed[name].append(value)
+    return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
+
+
+def parameters_of(query: bytes) -> list[tuple[str, str]]:
+    """Return the names and values in their order. Raises `InvalidRequest` (malformed_request)."""
     try:
-        parsed = parse_qs(
-            query.decode("latin-1"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
+        return parse_qsl(
+            query.decode(),
+            keep_blank_values=True,
+            max_num_fields=PARAMETERS_MAX,
+            errors="strict",
         )
+    except UnicodeDecodeError:
+        reason = "the query is not UTF-8, percent-encoded"
     except ValueError:
         reason = f"a query may have at most {PARAMETERS_MAX} parameters"
-        raise InvalidRequest("malformed_request", reason=reason) from None
-    return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
+    raise InvalidRequest("malformed_request", reason=reason)
 
 
 def values_of(query: bytes) -> Mapping[str, str]:

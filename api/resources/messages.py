@@ -32,7 +32,7 @@ from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
 from tms.core.services.messaging import NO_IDS, too_many_topics_at_once
 from tms.security.resources import Action
-from tms.wire.bodies import BodyFormat, PublishRequest
+from tms.wire.bodies import BodyFormat, PublishRequest, last_of
 from tms.wire.json_bodies import encode_written
 
 T = TypeVar("T")
@@ -49,6 +49,11 @@ async def in_turns(steps: Generator[None, None, T]) -> T:
             result: T = end.value
             return result
         await asyncio.sleep(0)
+
+
+async def decoded(body: bytes, steps: Generator[None, None, T]) -> T:
+    """Return the result of the steps that decode a body."""
+    return last_of(steps) if len(body) < STEPS_FROM_BYTES else await in_turns(steps)
 
 
 async def requested(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat | None]:
@@ -112,7 +117,8 @@ async def publish_all(exchange: Exchange) -> None:
     context = exchange.context
     body = await read_body(exchange)
     body_format = exchange.body_format()
-    request = body_format.decode_publish_all(body, context.limits.request_messages_max)
+    messages_max = context.limits.request_messages_max
+    request = await decoded(body, body_format.publish_all_steps(body, messages_max))
     if len(request.topics) > context.limits.topics_in_memory_max:
         raise too_many_topics_at_once(len(request.topics), context.limits.topics_in_memory_max)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}

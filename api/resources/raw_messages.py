@@ -4,28 +4,27 @@ The key and the headers of the messages are in the query and in fields of the re
 percent-encoded unless they are ASCII.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from urllib.parse import unquote, unquote_to_bytes
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.http.protocol.head import MESSAGE_HEADER
-from api.http.query_parameters import flag_of, if_last_of, invalid, values_of
+from api.http.query_parameters import flag_of, if_last_of, invalid, parameters_of, values_of
 from api.http.request_body import read_body
 from api.openapi.raw_schemas import PUBLISHED_IDS_CONTENT, RAW_CONTENT, RAW_QUERY
 from api.resources.carried import take_publish
 from api.resources.messages import (
     MESSAGE_ERRORS,
     SCHEMA_ERRORS,
-    STEPS_FROM_BYTES,
-    in_turns,
+    decoded,
 )
 from api.resources.paths import TOPIC
+from api.resources.traces import TRACEPARENT, traced
 from tms.core.errors import InvalidRequest
 from tms.core.text.credentials import shortened
 from tms.security.resources import Action
-from tms.wire.bodies import last_of
 from tms.wire.json_bodies import JSON
 from tms.wire.raw_bodies import RawRequest, bodies_in
 
@@ -40,8 +39,10 @@ async def publish_raw(exchange: Exchange) -> None:
         raise InvalidRequest("idempotency_key_refused")
     request = _request_of(exchange)
     if_last = if_last_of(values_of(exchange.query))
-    steps = bodies_in(request, body, exchange.context.limits.request_messages_max)
-    bodies = last_of(steps) if len(body) < STEPS_FROM_BYTES else await in_turns(steps)
+    messages_max = exchange.context.limits.request_messages_max
+    bodies: Sequence[bytes] = await decoded(body, bodies_in(request, body, messages_max))
+    if TRACEPARENT in exchange.headers:
+        bodies = await traced(exchange, exchange.topic_id, bodies)
     take_publish(exchange, bodies)
     published = await exchange.context.services.messaging.publish(
         exchange.topic_id, bodies, if_last=if_last, caller=exchange.caller
@@ -67,14 +68,13 @@ def _request_of(exchange: Exchange) -> RawRequest:
 
 
 def _key_of(exchange: Exchange) -> bytes | None:
-    query = exchange.query
-    of_query = [each for each in query.split(b"&") if each.startswith(b"key=")] if query else []
+    keys = [value.encode() for name, value in parameters_of(exchange.query) if name == "key"]
     of_field = exchange.headers.get(b"tms-key")
-    if len(of_query) + (of_field is not None) > 1:
+    if of_field is not None:
+        keys.append(unquote_to_bytes(of_field))
+    if len(keys) > 1:
         raise invalid("key", "several", "one key, in the query or in TMS-Key")
-    if of_query:
-        return values_of(exchange.query)["key"].encode()
-    return None if of_field is None else unquote_to_bytes(of_field)
+    return keys[0] if keys else None
 
 
 def _texts(lines: Iterable[tuple[bytes, bytes]], start: bytes) -> dict[str, str]:

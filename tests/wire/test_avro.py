@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.wire.avro_library import written
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.wire.avro import AvroReader, bytes_array, number, sized
+from tms.wire.bodies import last_of
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 MANY = 1000
@@ -37,7 +38,7 @@ def test_arrays_have_the_librarys_bytes(values: list[bytes]) -> None:
 
     assert encoded == written({"type": "array", "items": "bytes"}, values)
     reader = AvroReader(encoded)
-    assert reader.messages(MANY) == values
+    assert last_of(reader.steps(MANY)) == values
     reader.end()
 
 
@@ -49,19 +50,19 @@ def test_arrays_of_items_of_one_length(runs: list[tuple[int, int]], cut: int) ->
     values = [bytes((number % 251,)) * length for length, count in runs for number in range(count)]
     encoded = bytes_array(values)
     reader = AvroReader(encoded)
-    assert reader.messages(MANY) == values
+    assert last_of(reader.steps(MANY)) == values
     reader.end()
 
     if 0 < cut < len(encoded):
         with pytest.raises(InvalidRequest):
-            AvroReader(encoded[:-cut]).messages(MANY)
+            last_of(AvroReader(encoded[:-cut]).steps(MANY))
 
 
 def test_blocks_with_their_size_are_read() -> None:
     block = sized(b"a") + sized(b"b")
     body = number(-2) + number(len(block)) + block + number(1) + sized(b"c") + b"\x00"
 
-    assert AvroReader(body).messages(MANY) == [b"a", b"b", b"c"]
+    assert last_of(AvroReader(body).steps(MANY)) == [b"a", b"b", b"c"]
     reader = AvroReader(body)
     assert [(at, reader.sized()) for at in reader.items()] == [(0, b"a"), (1, b"b"), (2, b"c")]
 
@@ -77,7 +78,7 @@ def test_blocks_with_their_size_are_read() -> None:
 )
 def test_more_items_than_there_may_be_are_refused_unread(body: bytes) -> None:
     with pytest.raises(TooLarge) as refused:
-        AvroReader(body).messages(2)
+        last_of(AvroReader(body).steps(2))
     assert refused.value.problem.code == "too_many_messages"
     assert refused.value.detail["request_messages_max"] == 2
     reader = AvroReader(body)
@@ -101,7 +102,7 @@ def test_more_items_than_there_may_be_are_refused_unread(body: bytes) -> None:
 )
 def test_what_is_not_an_array_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        AvroReader(body).messages(MANY)
+        last_of(AvroReader(body).steps(MANY))
 
 
 def test_a_number_without_an_end_is_refused_at_its_eleventh_byte() -> None:

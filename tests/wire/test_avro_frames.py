@@ -23,7 +23,7 @@ from tms.wire.avro_frames import (
     PUBLISH_FRAMES_SCHEMA,
 )
 from tms.wire.avro_runs import AvroRunsDecoder
-from tms.wire.bodies import PublishAllRequest, PublishRequest
+from tms.wire.bodies import PublishAllRequest, PublishRequest, last_of
 
 PUBLISH = fastavro.parse_schema(PUBLISH_FRAMES_SCHEMA)
 CONSUME = fastavro.parse_schema(CONSUME_FRAMES_SCHEMA)
@@ -168,7 +168,7 @@ def test_several_topics_have_such_messages(topics: dict[str, list[Message]]) -> 
     request = PublishAllRequest(given_, "owner", 7)
     body = AVRO_FRAMES.encode_publish_all(request)
 
-    read = AVRO_FRAMES.decode_publish_all(body, MANY)
+    read = last_of(AVRO_FRAMES.publish_all_steps(body, MANY))
     assert read == request
     rows = [
         {"topic": name, "messages": [row_of(each) for each in messages]}

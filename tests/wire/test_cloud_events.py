@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tms.core.errors import InvalidRequest
 from tms.core.values.message import Message, MessageId
 from tms.core.values.topic import TopicId
-from tms.wire.cloud_events import encode_event, message_of, messages_of, source_of
+from tms.wire.cloud_events import encode_event, message_of, message_of_json, source_of
 
 ID = MessageId(1_785_585_600_123, 7).encode()
 SOURCE = source_of(TopicId("default", "orders"))
@@ -35,8 +35,7 @@ def event(**more: Any) -> dict[str, Any]:
 
 
 def one_message(given: dict[str, Any]) -> Message:
-    [message] = messages_of(json.dumps(given).encode(), is_batch=False, key=None)
-    return message
+    return message_of_json(json.dumps(given).encode(), key=None)
 
 
 def back(message: Message) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def test_a_payload_that_is_not_the_json_it_says_is_base64() -> None:
 )
 def test_wrong_events_are_refused(given: Any) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        messages_of(json.dumps(given).encode(), is_batch=False, key=None)
+        message_of_json(json.dumps(given).encode(), key=None)
     assert refused.value.code == "invalid_body"
 
 

@@ -12,7 +12,8 @@ from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.services.commits import NOTHING
 from tms.core.services.messaging import AllPublished
 from tms.wire.avro_bodies import AVRO, PUBLISH_ALL_SCHEMA, PUBLISHED_ALL_SCHEMA
-from tms.wire.bodies import PublishAllRequest
+from tms.wire.avro_frames import AVRO_FRAMES
+from tms.wire.bodies import MESSAGES_A_STEP, PublishAllRequest, last_of
 from tms.wire.json_bodies import JSON
 
 MANY = 1000
@@ -40,10 +41,10 @@ def test_a_publish_to_several_topics_survives(request: PublishAllRequest) -> Non
         for name, messages in request.topics.items()
     }
 
-    assert AVRO.decode_publish_all(body, MANY) == request
+    assert last_of(AVRO.publish_all_steps(body, MANY)) == request
     assert body == written(PUBLISH_ALL_SCHEMA, {**request._asdict(), "topics": told})
     in_json = json_body(topics=in_base64, owner=request.owner, sequence=request.sequence)
-    assert JSON.decode_publish_all(in_json, MANY) == request
+    assert last_of(JSON.publish_all_steps(in_json, MANY)) == request
 
 
 @given(st.builds(AllPublished, INT64, st.booleans()))
@@ -60,13 +61,33 @@ def test_the_answer_to_it_survives(published: AllPublished) -> None:
 def test_messages_of_all_topics_together_are_capped() -> None:
     request = PublishAllRequest({"a": [b"1", b"2"], "b": [b"3"]})
     told = json_body(topics={"a": ["1", "2"], "b": ["3"]})
-    for decode, body in (
-        (AVRO.decode_publish_all, AVRO.encode_publish_all(request)),
-        (JSON.decode_publish_all, told),
+    for steps, body in (
+        (AVRO.publish_all_steps, AVRO.encode_publish_all(request)),
+        (JSON.publish_all_steps, told),
     ):
-        assert decode(body, 3) == request
+        assert last_of(steps(body, 3)) == request
         with pytest.raises(TooLarge):
-            decode(body, 2)
+            last_of(steps(body, 2))
+
+
+def test_messages_are_counted_before_they_are_decoded() -> None:
+    """A body of many small messages would take seconds, and a hundred times its size."""
+    wrong = "[" + ",".join(["1"] * 11) + "]"
+    for steps, body in (
+        (JSON.publish_steps, f'{{"messages": {wrong}}}'),
+        (JSON.publish_all_steps, f'{{"topics": {{"a": ["x"], "b": {wrong}}}}}'),
+    ):
+        with pytest.raises(TooLarge):
+            last_of(steps(body.encode(), 10))
+        with pytest.raises(InvalidRequest):
+            last_of(steps(body.encode(), 12))
+
+
+def test_many_messages_are_decoded_in_steps() -> None:
+    many = ["x"] * 3 * MESSAGES_A_STEP
+    frames = AVRO_FRAMES.encode_publish_all(PublishAllRequest({"a": [b"x"] * len(many)}))
+    assert len(list(JSON.publish_all_steps(json_body(topics={"a": many}), MANY * 100))) == 4
+    assert len(list(AVRO_FRAMES.publish_all_steps(frames, MANY * 100))) == 3
 
 
 def test_a_topic_that_stands_twice_is_refused() -> None:
@@ -75,4 +96,4 @@ def test_a_topic_that_stands_twice_is_refused() -> None:
     twice = b"\x04" + once[1:-3] + once[1:]
 
     with pytest.raises(InvalidRequest, match="twice"):
-        AVRO.decode_publish_all(twice, MANY)
+        last_of(AVRO.publish_all_steps(twice, MANY))

@@ -16,7 +16,7 @@ from tms.core.values.subscriptions import Advance
 from tms.core.values.topic import TopicId
 from tms.wire import json_subscriptions, json_transactions
 from tms.wire.avro_bodies import AVRO
-from tms.wire.bodies import PublishAllRequest
+from tms.wire.bodies import PublishAllRequest, last_of
 from tms.wire.json_bodies import JSON
 
 MANY = 1000
@@ -69,7 +69,7 @@ WRONG_JSON: list[tuple[Callable[[bytes], object], bytes]] = [
         ),
         (json_transactions.decode_truncation, [b"", b'{"ids": "1"}', b'{"before_ms": "1"}']),
         (
-            lambda body: JSON.decode_publish_all(body, MANY),
+            lambda body: last_of(JSON.publish_all_steps(body, MANY)),
             [b"", b"{}", b'{"topics": []}', b'{"topics": {"a": "b"}}', b'{"topics": {"a": [1]}}'],
         ),
         (json_subscriptions.decode_position, [b"[]", b'{"after": 5}', b'{"before": null}']),
@@ -88,7 +88,7 @@ def test_wrong_json_is_refused(decode: Callable[[bytes], object], body: bytes) -
 
 AVRO_DECODERS: list[tuple[Callable[[bytes], object], bytes]] = [
     (
-        lambda body: AVRO.decode_publish_all(body, MANY),
+        lambda body: last_of(AVRO.publish_all_steps(body, MANY)),
         AVRO.encode_publish_all(PublishAllRequest({"a": [b"1"]}, "o", 1)),
     ),
     (

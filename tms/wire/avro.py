@@ -11,7 +11,7 @@ messages of one length, and for the request of a poll an eighth of the whole pol
 The schemas are in the codecs that use this; tests compare the codecs with the library.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 
@@ -157,12 +157,13 @@ class AvroReader:
             yield from range(total, total + count)
             total += count
 
-    def messages(self, messages_max: int, before: int = 0) -> list[bytes]:
-        """Return an array of messages, which are bytes.
+    def steps(self, messages_max: int, before: int = 0) -> Generator[None, None, list[bytes]]:
+        """Return an array of messages, which are bytes, in one step.
 
         Raises `TooLarge` if they exceed `messages_max` together with the `before` earlier ones of
         the request.
         """
+        yield from ()
         decoded: list[bytes] = []
         while count := self._block(messages_max, before + len(decoded)):
             self._add_bytes(count, decoded)

@@ -29,7 +29,7 @@ from tms.wire.avro import (
     optional,
     sized,
 )
-from tms.wire.bodies import PollRequest, PublishAllRequest, PublishRequest
+from tms.wire.bodies import PollRequest, PublishAllRequest, PublishRequest, last_of
 from tms.wire.media_types import AVRO_TYPE
 
 PUBLISH_REQUEST_SCHEMA: dict[str, Any] = {
@@ -139,18 +139,17 @@ class AvroFormat:
         if head is not None and body.startswith(head) and body.endswith(END):
             # The most common body: reading it the general way takes a tenth of a publish.
             return PublishRequest(None, [body[len(head) : -len(END)]])
-        reader = self._reader(body)
-        pointer = reader.number() if reader.has_value() else None
-        payloads = reader.messages(messages_max)
-        reader.end()
-        return PublishRequest(pointer, payloads)
+        return last_of(self.publish_steps(body, messages_max))
 
     def publish_steps(
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
-        """Return the content of a publish or store, in one step."""
-        yield from ()
-        return self.decode_publish(body, messages_max)
+        """Return the content of a publish or store, in steps between which others get a turn."""
+        reader = self._reader(body)
+        pointer = reader.number() if reader.has_value() else None
+        payloads = yield from reader.steps(messages_max)
+        reader.end()
+        return PublishRequest(pointer, payloads)
 
     def encode_publish_all(self, request: PublishAllRequest) -> bytes:
         """Return the body of a publish to several topics, for the client."""
@@ -168,8 +167,10 @@ class AvroFormat:
             )
         )
 
-    def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
-        """Return the content of a publish to several topics."""
+    def publish_all_steps(
+        self, body: bytes, messages_max: int
+    ) -> Generator[None, None, PublishAllRequest]:
+        """Return the content of a publish to several topics, in steps."""
         reader = self._reader(body)
         topics: dict[str, Sequence[bytes]] = {}
         count = 0
@@ -177,7 +178,7 @@ class AvroFormat:
             name = reader.text()
             if name in topics:
                 raise invalid("a topic stands twice")
-            topics[name] = messages = reader.messages(messages_max, count)
+            topics[name] = messages = yield from reader.steps(messages_max, count)
             count += len(messages)
         owner = reader.text() if reader.has_value() else None
         sequence = reader.number() if reader.has_value() else None

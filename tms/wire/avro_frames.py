@@ -6,7 +6,7 @@ answer to a poll is an array of runs. A run has messages with only payloads, in 
 extra, and a frame's fields are sent as stored (`tms.core.values.frame`).
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tms.core.values.avro_lengths import avro_length
@@ -95,16 +95,6 @@ class AvroFramesFormat(AvroFormat):
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return the content of a publish or store."""
         return last_of(self.publish_steps(body, messages_max))
-
-    def publish_steps(
-        self, body: bytes, messages_max: int
-    ) -> Generator[None, None, PublishRequest]:
-        """Return the content of a publish or store, in steps between which others get a turn."""
-        reader = MessagesReader(body)
-        pointer = reader.number() if reader.has_value() else None
-        bodies = yield from reader.steps(messages_max)
-        reader.end()
-        return PublishRequest(pointer, bodies)
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:  # noqa: ARG002
         """Return one block of the answer's array of runs."""

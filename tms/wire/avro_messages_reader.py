@@ -20,7 +20,7 @@ from tms.core.values.frame import (
 )
 from tms.wire.avro import AvroReader, invalid
 from tms.wire.avro_message import MessageSpans, OtherForm, body_of, spans_of
-from tms.wire.bodies import MESSAGES_A_STEP, last_of
+from tms.wire.bodies import MESSAGES_A_STEP
 
 _EQUAL_RUN_MIN = 4
 _SKIPPED_MAX = 1_024
@@ -54,12 +54,8 @@ class MessagesReader(AvroReader):
         self._names: set[bytes] = set()
         """Names of single headers, after their lengths, that are known to be UTF-8."""
 
-    def messages(self, messages_max: int, before: int = 0) -> list[bytes]:
-        """Return an array of messages with keys and headers."""
-        return last_of(self.steps(messages_max, before))
-
     def steps(self, messages_max: int, before: int = 0) -> Generator[None, None, list[bytes]]:
-        """Return an array of messages, in steps. Raises as `messages`."""
+        """Return an array of messages with keys and headers, in steps."""
         bodies: list[bytes] = []
         framed: list[int] = []
         step_end = MESSAGES_A_STEP

@@ -114,8 +114,10 @@ class BodyFormat(MessagesFormat, Protocol):
         """
         ...
 
-    def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
-        """Return the content of a publish to several topics.
+    def publish_all_steps(
+        self, body: bytes, messages_max: int
+    ) -> Generator[None, None, PublishAllRequest]:
+        """Return the content of a publish to several topics, in steps.
 
         Raises `TooLarge` (too_many_messages) if all topics together have more messages.
         """

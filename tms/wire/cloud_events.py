@@ -84,14 +84,12 @@ def _check(attributes: Attributes, content_type: str | None) -> None:
         raise _refused("the only supported specversion is 1.0", specversion=shown)
 
 
-def messages_of(body: bytes, *, is_batch: bool, key: bytes | None) -> list[Message]:
-    """Return the messages of events in JSON. Raises `InvalidRequest` (invalid_body)."""
-    kind = list[dict[str, msgspec.Raw]] if is_batch else dict[str, msgspec.Raw]
-    decoded: Any = decode(kind, body)
-    return [_message_of_json(event, key) for event in (decoded if is_batch else [decoded])]
+def message_of_json(text: bytes, key: bytes | None) -> Message:
+    """Return the message of an event in JSON, whose names were checked.
 
-
-def _message_of_json(event: dict[str, msgspec.Raw], key: bytes | None) -> Message:
+    Raises `InvalidRequest` (invalid_body).
+    """
+    event = decode(dict[str, msgspec.Raw], text, check=False)
     data, in_base64 = event.pop("data", None), event.pop("data_base64", None)
     attributes = {}
     for name, raw in event.items():

@@ -183,6 +183,41 @@ class _Outer(msgspec.Struct):
     messages: msgspec.Raw
 
 
+class _Array(msgspec.Struct):
+    """A publish of which only the number of messages counts."""
+
+    messages: list[msgspec.Raw]
+
+    @property
+    def count(self) -> int:
+        return len(self.messages)
+
+
+class _ArraysByTopic(msgspec.Struct):
+    """The same, to several topics."""
+
+    topics: dict[str, list[msgspec.Raw]]
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.topics.values()))
+
+
+def _check_count(kind: type[_Array | _ArraysByTopic], body: bytes, messages_max: int) -> None:
+    """Raise `TooLarge` if there are too many messages, before any is decoded.
+
+    `{}` takes 3 bytes in a body, and a hundred when it is decoded.
+    """
+    if body.count(b",") < messages_max:
+        return
+    try:
+        count = decoder_of(kind).decode(body).count
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return  # reported by the decoder of the whole request
+    if count > messages_max:
+        raise too_many_messages(count, messages_max)
+
+
 _LONG_BYTES = 1_000
 
 
@@ -210,10 +245,9 @@ class JsonFormat:
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
         """Return the content of a publish or store, in steps between which others get a turn."""
+        _check_count(_Array, body, messages_max)
         value = decode(PublishBody, body, check=False)
         messages = value.messages
-        if len(messages) > messages_max:
-            raise too_many_messages(len(messages), messages_max)
         if len(messages) > MESSAGES_A_STEP:
             yield
         _check_names(body, messages)
@@ -244,13 +278,20 @@ class JsonFormat:
         }
         return encode(body)
 
-    def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
-        """Return the content of a publish to several topics."""
-        value = decode(PublishAllBody, body)
-        count = sum(map(len, value.topics.values()))
-        if count > messages_max:
-            raise too_many_messages(count, messages_max)
-        topics = {name: payload_bodies(messages) for name, messages in value.topics.items()}
+    def publish_all_steps(
+        self, body: bytes, messages_max: int
+    ) -> Generator[None, None, PublishAllRequest]:
+        """Return the content of a publish to several topics, in steps."""
+        _check_count(_ArraysByTopic, body, messages_max)
+        value = decode(PublishAllBody, body, check=False)
+        yield
+        check_body(body)
+        topics: dict[str, list[bytes]] = {}
+        for name, messages in value.topics.items():
+            topics[name] = bodies = []
+            for start in range(0, len(messages), MESSAGES_A_STEP):
+                yield
+                bodies += payload_bodies(messages[start : start + MESSAGES_A_STEP])
         carried = commit_request_of(value.advances, (), value.acks, value.schedule)
         return PublishAllRequest(topics, value.owner, value.sequence, carried)
 

@@ -5,7 +5,7 @@ says nothing. The key and the headers of the request are those of each of its me
 """
 
 import io
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from tms.core.values.message import Message
 from tms.wire import cloud_events
 from tms.wire.bodies import MESSAGES_A_STEP, too_many_messages
 from tms.wire.cloud_events import BATCH_TYPE, CONTENT_TYPE_HEADER, EVENT_TYPE
-from tms.wire.json_values import decode
+from tms.wire.json_values import check_body, decode
 from tms.wire.media_types import JSON_TYPE, NDJSON_TYPE
 
 _UNKNOWN_TYPE = "application/octet-stream"
@@ -46,7 +46,7 @@ def bodies_in(
     media_type = request.content_type.partition(";")[0].strip().lower()
     if request.is_split and media_type != JSON_TYPE:
         raise InvalidRequest("invalid_body", format="raw", reason=f"only {JSON_TYPE} can be split")
-    messages = _messages_in(request, media_type, body)
+    messages = _messages_in(request, media_type, body, messages_max)
     bodies: list[tuple[bytes, bool]] = []
     for number, message in enumerate(messages, start=1):
         if number % MESSAGES_A_STEP == 0:
@@ -62,19 +62,45 @@ def bodies_in(
     return bodies_of(bodies)
 
 
-def _messages_in(request: RawRequest, media_type: str, body: bytes) -> Iterable[Message | None]:
-    """Return the messages in a body, None for each empty line."""
+def _messages_in(
+    request: RawRequest, media_type: str, body: bytes, messages_max: int
+) -> Iterable[Message | None]:
+    """Return the messages in a body, None for each empty line.
+
+    They are made one by one, so that the reader may stop at too many, and pause in between.
+    """
     key = request.key
     if request.attributes:
         content_type = request.content_type or None
         return [cloud_events.message_of(request.attributes, body, content_type, key)]
-    if media_type in (EVENT_TYPE, BATCH_TYPE):
-        return cloud_events.messages_of(body, is_batch=media_type == BATCH_TYPE, key=key)
+    if media_type == EVENT_TYPE:
+        check_body(body)
+        return [cloud_events.message_of_json(body, key)]
+    if media_type == BATCH_TYPE:
+        return _each_item(body, messages_max, lambda text: cloud_events.message_of_json(text, key))
     if media_type == NDJSON_TYPE:
         return (_message(line, JSON_TYPE, key) if line else None for line in _lines(body))
     if request.is_split:
-        return [_message(bytes(item), JSON_TYPE, key) for item in decode(list[msgspec.Raw], body)]
+        return _each_item(body, messages_max, lambda text: _message(text, JSON_TYPE, key))
     return [_message(body, request.content_type if media_type != _UNKNOWN_TYPE else None, key)]
+
+
+def _each_item(
+    body: bytes, messages_max: int, make: Callable[[bytes], Message]
+) -> Iterator[Message]:
+    """Make a message of each item of a JSON array."""
+    items = decode(list[msgspec.Raw], body, check=False)
+    if len(items) > messages_max:
+        raise too_many_messages(len(items), messages_max)
+    for number, item in enumerate(items, start=1):
+        text = bytes(item)
+        try:
+            check_body(text)
+            message = make(text)
+        except InvalidRequest as error:
+            error.detail["item"] = number
+            raise
+        yield message
 
 
 def _message(payload: bytes, content_type: str | None, key: bytes | None) -> Message:

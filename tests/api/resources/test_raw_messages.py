@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.api.rest import TOPIC, Rest, refusal
+from tests.work import counted
+from tms.core.errors import InvalidRequest, TooLarge
 from tms.wire.bodies import MESSAGES_A_STEP
 from tms.wire.raw_bodies import RawRequest, bodies_in
 
@@ -89,6 +91,12 @@ async def test_the_key_and_headers_are_in_the_request(own: Rest) -> None:
     assert message["headers"] == {"TraceId": "7f", "Fee ": "€ 5"}
 
 
+async def test_the_key_of_a_query_may_be_escaped_and_empty(own: Rest) -> None:
+    for query in ("?k%65y=caf%C3%A9+1", "?key=", "?key"):
+        await publish(own, b"a", "text/plain", query)
+    assert [each["key"] for each in await messages(own)] == ["café 1", "", ""]
+
+
 async def test_events_in_both_modes_are_messages(own: Rest) -> None:
     fields = {"ce-specversion": "1.0", "ce-id": "1", "ce-source": "/s", "ce-type": "caf%C3%A9"}
     await publish(own, b"<a/>", "application/xml", **fields)
@@ -134,6 +142,8 @@ async def test_a_publish_is_conditional_if_asked(own: Rest) -> None:
         (b"[1]", {"content-type": "text/plain"}, "?split=true", (400, "invalid_body")),
         (b"a", {"content-type": "a/b"}, "?key=a&key=b", (400, "invalid_query")),
         (b"a", {"content-type": "a/b", "tms-key": "a"}, "?key=b", (400, "invalid_query")),
+        (b"a", {"content-type": "a/b"}, "?key=a&k%65y=b", (400, "invalid_query")),
+        (b"a", {"content-type": "a/b"}, "?key=%FF", (400, "malformed_request")),
         (b"a", {"content-type": "a/b"}, "?wait=1", (400, "unknown_query_parameter")),
         (b"a", {"content-type": "a/b", "ce-id": "1"}, "", (400, "invalid_body")),
         (b"{}", {"content-type": "application/cloudevents+json"}, "", (400, "invalid_body")),
@@ -178,6 +188,32 @@ async def test_too_many_messages_are_refused(own: Rest) -> None:
     )
     assert refusal(answer) == (413, "too_many_messages")
     assert await messages(own) == []
+
+
+@pytest.mark.parametrize(
+    ("content_type", "item"),
+    [("application/json", b"{}"), ("application/cloudevents-batch+json", b"{}")],
+)
+def test_too_many_items_are_refused_before_one_is_read(content_type: str, item: bytes) -> None:
+    request = RawRequest(content_type, None, {}, {}, is_split=content_type == "application/json")
+    with pytest.raises(TooLarge), counted() as work:
+        list(bodies_in(request, b"[" + b",".join([item] * 10_000) + b"]", 9_999))
+    assert work.lines < 100
+
+
+@pytest.mark.parametrize("is_event", [False, True])
+def test_items_take_their_turns(is_event: bool) -> None:  # noqa: FBT001
+    content_type = "application/cloudevents-batch+json" if is_event else "application/json"
+    request = RawRequest(content_type, None, {}, {}, is_split=not is_event)
+    body = json.dumps([EVENT] * 3 * MESSAGES_A_STEP).encode()
+    assert len(list(bodies_in(request, body, 100_000))) == 3
+
+
+def test_a_wrong_item_is_named() -> None:
+    request = RawRequest("application/json", None, {}, {}, is_split=True)
+    with pytest.raises(InvalidRequest) as refused:
+        list(bodies_in(request, b'[1, {"a": 1, "a": 2}]', 10))
+    assert refused.value.detail["item"] == 2
 
 
 def test_empty_lines_take_their_turns_too() -> None:

@@ -40,6 +40,9 @@ async def test_messages_get_the_trace_of_their_request() -> None:
         headers = {"traceparent": PARENT}
         answer = await rest.http.post("/v1/namespaces/ns/publish", json=both, headers=headers)
         assert answer.status_code == httpx.codes.OK
+        raw = {"content-type": "application/octet-stream", **headers}
+        answer = await rest.http.post(f"{TOPIC}/messages", content=b"raw", headers=raw)
+        assert answer.status_code == httpx.codes.OK
 
         trace = {"traceparent": PARENT}
         assert await polled(rest) == [
@@ -49,6 +52,7 @@ async def test_messages_get_the_trace_of_their_request() -> None:
             (None, "k", trace),
             ("bad", None, None),
             ("all", None, trace),
+            ("raw", None, trace),
         ]
 
 
