@@ -13,8 +13,8 @@ from tests.waiting import in_time, until
 from tms.core.errors import MetadataUnavailable
 from tms.metadata import following
 from tms.metadata.cache import JsonCodec
-from tms.metadata.interface import MetadataStore
-from tms.metadata.live_values import LiveValues
+from tms.metadata.interface import MetadataStore, Value
+from tms.metadata.live_values import _READS_AT_ONCE, LiveValues
 from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory
 
@@ -150,6 +150,34 @@ async def test_what_changed_while_a_connection_was_lost_is_seen_as_it_comes_back
     host.reconnect(sessions[0])  # type: ignore[attr-defined]
     await here.until(a=2, b=3)
     await until(lambda: here.live.lost_at_ms is None)
+
+
+async def test_what_was_read_before_a_failure_is_reported(
+    follow: Follow, sessions: tuple[LocalSession, LocalSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated read finds it unchanged, so it would never be reported."""
+    names = [f"{number:03}" for number in range(_READS_AT_ONCE + 1)]
+    for name in names:
+        await sessions[1].put(f"{ROOT}/{name}", b"1")
+    here = await follow(sessions[0])
+    here.told.clear()
+    host, get = sessions[0]._host, sessions[0].get
+
+    async def get_once(path: str) -> Value | None:
+        if path.endswith(names[-1]):
+            monkeypatch.undo()
+            host.disconnect(sessions[0])  # type: ignore[attr-defined]
+        return await get(path)
+
+    monkeypatch.setattr(sessions[0], "get", get_once)
+    host.disconnect(sessions[0])  # type: ignore[attr-defined]
+    await sessions[1].delete(f"{ROOT}/{names[0]}")
+    host.reconnect(sessions[0])  # type: ignore[attr-defined]
+    await until(lambda: not sessions[0].is_connected)
+    await until(lambda: here.told == [{names[0]}])
+    host.reconnect(sessions[0])  # type: ignore[attr-defined]
+    await until(lambda: here.live.lost_at_ms is None)
+    assert here.told == [{names[0]}]
 
 
 async def test_changes_are_known_as_of_the_oldest_that_is_not_read(

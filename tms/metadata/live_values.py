@@ -163,16 +163,19 @@ class LiveValues(Generic[T]):
         changed: list[str] = []
         # One at a time, so that an earlier read never replaces a later one.
         async with self._turn:
-            while remaining:
-                some, remaining = remaining[:_READS_AT_ONCE], remaining[_READS_AT_ONCE:]
-                values = await asyncio.gather(*(self._store.get(self._path(name)) for name in some))
-                changed += [
-                    name
-                    for name, value in zip(some, values, strict=True)
-                    if self._take(name, value)
-                ]
-            if changed:
-                self._on_change(changed)
+            try:
+                while remaining:
+                    some, remaining = remaining[:_READS_AT_ONCE], remaining[_READS_AT_ONCE:]
+                    values = await asyncio.gather(
+                        *(self._store.get(self._path(name)) for name in some)
+                    )
+                    for name, value in zip(some, values, strict=True):
+                        if self._take(name, value):
+                            changed.append(name)
+            finally:
+                # Also if a read fails: these names do not differ any more when it is repeated.
+                if changed:
+                    self._on_change(changed)
 
     def _take(self, name: str, stored: Value | None) -> bool:
         """Put a value that was read into memory; return whether that changes anything."""
