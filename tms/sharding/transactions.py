@@ -1,10 +1,10 @@
 """Transactions over shards: lists and sums. Each transaction is in the shard that its id says."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from heapq import merge
 from itertools import islice
 
-from tms.core.errors import InvalidRequest, OwnerNotFound
+from tms.core.errors import InvalidRequest, OutcomeUnknown, OwnerNotFound, Unavailable
 from tms.core.services.transactions import AsyncTransactions, TransactionInfo
 from tms.core.values.caller import ANYBODY, Caller
 from tms.core.values.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
@@ -41,11 +41,11 @@ class ShardedTransactions:
 
         If a shard fails, the change has been made in the shards before it.
         """
-        return sum([await each.truncate_invalid_ids(ids) for each in self._listed])
+        return await self._change(lambda each: each.truncate_invalid_ids(ids))
 
     async def truncate_invalid_before(self, time_ms: int) -> int:
         """Take transactions off that started before a time; return how many. Fails as above."""
-        return sum([await each.truncate_invalid_before(time_ms) for each in self._listed])
+        return await self._change(lambda each: each.truncate_invalid_before(time_ms))
 
     async def owners(
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
@@ -59,15 +59,32 @@ class ShardedTransactions:
         return list(islice(oldest, min(limit, OWNERS_LISTED_MAX)))
 
     async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
-        """Forget an owner in each shard that remembers it."""
-        refused: list[OwnerNotFound] = []
-        for service in self._listed:
+        """Forget an owner in each shard that remembers it. Fails as above."""
+
+        async def forget(service: AsyncTransactions) -> int:
             try:
                 await service.forget_owner(owner, caller=caller)
-            except OwnerNotFound as error:
-                refused.append(error)
-        if len(refused) == len(self._listed):
-            raise refused[0]
+            except OwnerNotFound:
+                return 0
+            return 1
+
+        if not await self._change(forget):
+            raise OwnerNotFound(owner=owner)
+
+    async def _change(self, change: Callable[[AsyncTransactions], Awaitable[int]]) -> int:
+        """Change one shard after another; return how much was changed in all of them.
+
+        Raises `NoLeader` before anything is changed, and `OutcomeUnknown` if something is.
+        """
+        _ = [*self._listed]
+        changed = 0
+        try:
+            for each in self._listed:
+                changed += await change(each)
+        except Unavailable as error:
+            # Repeated, the change would answer as if there had been nothing to do.
+            raise OutcomeUnknown(**error.detail) if changed else error from None
+        return changed
 
     async def snapshot(self) -> bytes:
         """Raise `InvalidRequest` (shard_required): each shard has a state of its own."""
