@@ -29,7 +29,7 @@ from api.openapi.group_schemas import (
 from api.resources.dead_letter_topics import check_may_name
 from api.resources.subscriptions import SUBSCRIPTION
 from api.resources.waiting import wait_for
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, Unavailable
 from tms.core.values.groups import Releases, Settle, Take, Taken
 from tms.security.resources import Action
 from tms.wire import json_groups, json_takes
@@ -79,11 +79,16 @@ async def take(exchange: Exchange) -> None:
     taken = await _taken(exchange, request, 0.0)
     if taken.delivery is None and wait_s > 0:
         waiting = request if request.settle == Settle() else _without_settle(request)
-        answer = await wait_for(
-            exchange,
-            partial(_taken, exchange, waiting, wait_s),
-            give_back=partial(_give_back, exchange, waiting),
-        )
+        try:
+            answer = await wait_for(
+                exchange,
+                partial(_taken, exchange, waiting, wait_s),
+                give_back=partial(_give_back, exchange, waiting),
+            )
+        except Unavailable:
+            if waiting is request:
+                raise
+            answer = Taken()  # a repeated settle would be refused
         taken = answer.with_settled(taken.settled)
     if is_avro:
         await exchange.answer(OK, encode_taken(taken), AVRO_FRAMES_TYPE.encode())

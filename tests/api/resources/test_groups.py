@@ -8,8 +8,10 @@ import pytest
 from tests.api.groups import GROUP, SHARED, group, publish, settle, take
 from tests.api.rest import NOW_MS, TOPIC, Rest, refusal
 from tests.api.transactions import started
+from tms.core.errors import NoLeader
 from tms.core.values.groups import Take
 from tms.core.values.topic import TopicId
+from tms.messaging.groups.takes import Takes
 from tms.wire.avro_taken import decode_taken
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 
@@ -66,6 +68,29 @@ async def test_a_take_waits_and_its_ack_goes_with_the_next_one(own: Rest) -> Non
     await publish(own, "2")
     second = await take(own, wait=60, settle={"acks": [{"delivery": first["delivery"]}]})
     assert (second.json()["settled"], len(second.json()["messages"])) == (1, 1)
+
+
+async def test_a_take_whose_wait_fails_reports_what_it_settled(
+    own: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await group(own)
+    await publish(own, "1")
+    first = (await take(own)).json()
+    acks = {"acks": [{"delivery": first["delivery"]}]}
+    waiting = [
+        asyncio.create_task(take(own, member, wait=60, **more))
+        for member, more in (("a", {"settle": acks}), ("b", {}))
+    ]
+    await own.until(lambda: own.takers() == 2)
+
+    async def serve(*_: object) -> None:
+        raise NoLeader
+
+    monkeypatch.setattr(Takes, "serve", serve)
+    await publish(own, "2")
+    done, failed = [await each for each in waiting]
+    assert (done.json()["settled"], done.json()["delivery"]) == (1, None)
+    assert refusal(failed) == (503, "no_leader")
 
 
 async def test_what_was_leased_to_a_client_that_left_is_given_to_others(own: Rest) -> None:

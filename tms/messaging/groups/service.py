@@ -20,9 +20,11 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from tms.core.errors import (
     InvalidRequest,
+    OutcomeUnknown,
     SubscriptionExists,
     SubscriptionNotFound,
     TransactionsElsewhere,
+    Unavailable,
 )
 from tms.core.services.commits import CommitRequest
 from tms.core.values.caller import ANYBODY, Caller
@@ -218,7 +220,14 @@ class GroupService:
                     self._subscriptions.writing, positions, group, changes, expected_version
                 )
                 await self._writer.submit(write)
-        return await self.group(topic_id, name)
+        return await self._changed(topic_id, name)
+
+    async def _changed(self, topic_id: TopicId, name: str) -> Group:
+        """Return a group after a change, which is durable even if the group cannot be read."""
+        try:
+            return await self.group(topic_id, name)
+        except Unavailable as error:
+            raise OutcomeUnknown(**error.detail) from error
 
     async def _with_dead_letter(
         self, topic_id: TopicId, changes: Mapping[str, Any], settings: GroupSettings
@@ -255,7 +264,7 @@ class GroupService:
         async with self._held(topic_id, name) as group:
             through = self._through(group.state, to)
             await self._writer.submit(GroupSeek(group, self._groups, through))
-        return await self.group(topic_id, name)
+        return await self._changed(topic_id, name)
 
     @_retried
     async def members(self, topic_id: TopicId, name: str) -> Sequence[GroupMember]:
@@ -379,6 +388,19 @@ class GroupService:
         settled = None
         if take.settle != NO_SETTLE:
             settled = await self.settle(topic_id, name, take.member, take.settle, caller=caller)
+        try:
+            taken = await self._take(topic_id, name, take, taker, wait_s)
+        except Unavailable:
+            # A repeated settle would be refused. If all of it was refused, the take may be a
+            # repeated one, whose messages the member holds.
+            if settled is None or (settled.refused and not settled.settled):
+                raise
+            taken = Taken()
+        return taken if settled is None else taken.with_settled(settled)
+
+    async def _take(
+        self, topic_id: TopicId, name: str, take: Take, taker: Taker, wait_s: float
+    ) -> Taken:
         deadline = monotonic() + min(wait_s, self._limits.poll_wait_s_max)
         is_anew = take.anew
         while True:
@@ -396,7 +418,7 @@ class GroupService:
             if taken is not None:
                 if taken.limited_by is not None:
                     group.commands.counts.limited += 1
-                return taken if settled is None else taken.with_settled(settled)
+                return taken
 
     async def settle(
         self, topic_id: TopicId, name: str, member: str, settle: Settle, *, caller: Caller = ANYBODY
