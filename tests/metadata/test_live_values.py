@@ -10,7 +10,7 @@ from tests.manual_clock import ManualClock
 from tests.metadata.servers import Open, expire
 from tests.virtual_loop import VIRTUAL
 from tests.waiting import in_time, until
-from tms.core.errors import MetadataUnavailable
+from tms.core.errors import MetadataClosed, MetadataUnavailable, OutcomeUnknown
 from tms.metadata import following
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore, Value
@@ -178,6 +178,30 @@ async def test_what_was_read_before_a_failure_is_reported(
     host.reconnect(sessions[0])  # type: ignore[attr-defined]
     await until(lambda: here.live.lost_at_ms is None)
     assert here.told == [{names[0]}]
+
+
+@pytest.mark.parametrize(("change", "given"), [("put", ["a", 2]), ("delete", ["a"])])
+async def test_a_change_has_an_unknown_outcome_if_the_store_is_closed_after_it(
+    change: str,
+    given: list[object],
+    follow: Follow,
+    sessions: tuple[LocalSession, LocalSession],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = await follow(sessions[0])
+    await here.live.put("a", 1)
+    carry_out = getattr(sessions[0], change)
+
+    async def carry_out_and_close(*given: object) -> object:
+        result = await carry_out(*given)
+        await sessions[0].close()
+        return result
+
+    monkeypatch.setattr(sessions[0], change, carry_out_and_close)
+    with pytest.raises(OutcomeUnknown):
+        await getattr(here.live, change)(*given)
+    with pytest.raises(MetadataClosed):
+        await getattr(here.live, change)(*given)
 
 
 async def test_changes_are_known_as_of_the_oldest_that_is_not_read(

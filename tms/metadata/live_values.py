@@ -16,7 +16,13 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
-from tms.core.errors import MetadataUnavailable, OutcomeUnknown, ValueUnreadable
+from tms.core.errors import (
+    MetadataClosed,
+    MetadataUnavailable,
+    OutcomeUnknown,
+    TmsError,
+    ValueUnreadable,
+)
 from tms.core.runtime.clock import Clock, SystemClock
 from tms.metadata.cache import CachedValue, Codec
 from tms.metadata.following import Following, is_back
@@ -103,7 +109,7 @@ class LiveValues(Generic[T]):
         try:
             stat = await self._store.put(self._path(name), data, expected_version)
             await self._read([name])
-        except MetadataUnavailable as error:
+        except (MetadataClosed, MetadataUnavailable) as error:
             raise _unknown(error) if is_sent else error from None
         return stat
 
@@ -113,7 +119,7 @@ class LiveValues(Generic[T]):
         try:
             await self._store.delete(self._path(name))
             await self._read([name])
-        except MetadataUnavailable as error:
+        except (MetadataClosed, MetadataUnavailable) as error:
             raise _unknown(error) if is_sent else error from None
 
     async def look(self, name: str) -> None:
@@ -194,5 +200,5 @@ class LiveValues(Generic[T]):
         return True
 
 
-def _unknown(error: MetadataUnavailable) -> OutcomeUnknown:
+def _unknown(error: TmsError) -> OutcomeUnknown:
     return OutcomeUnknown(**error.detail)
