@@ -98,6 +98,13 @@ async def group(asker: Asker, number: int) -> None:
     await asker.ask("DELETE", path)
 
 
+async def scheduled(asker: Asker, number: int) -> None:
+    path = await asker.create(f"l{number}")
+    await asker.ask("POST", f"{path}/schedule?deliver_after=3600", {"messages": ["x"]})
+    await asker.ask("GET", f"{path}/scheduled")
+    await asker.ask("DELETE", path)
+
+
 async def member(asker: Asker, number: int) -> None:
     path = f"{NS}/topics/kept/subscriptions/workers"
     await asker.publish(f"{NS}/topics/kept", "a")
@@ -296,6 +303,7 @@ CYCLES: dict[str, Cycle] = {
         generation,
         subscription,
         group,
+        scheduled,
         member,
         committed,
         rolled_back,

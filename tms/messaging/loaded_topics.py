@@ -227,6 +227,8 @@ class LoadedTopics(Participant):
         self._idle: OrderedDict[TopicState, None] = OrderedDict()
         """The states that nobody holds; the one used last is the last."""
         self._loading: dict[TopicId, _Loading] = {}
+        self.on_deleted: Callable[[TopicMetadata], object] | None = None
+        """Is called after a topic was deleted."""
         self._replacements = 0
         self._must_reload = False
         self._touched: set[TopicState] = set()
@@ -359,6 +361,8 @@ class LoadedTopics(Participant):
         self._replacements += 1
         if not topic.exists:
             self._traffic.deleted(topic.id)
+            if self.on_deleted is not None:
+                self.on_deleted(topic)
         state = self._states.get(topic.id)
         if state is None:
             return

@@ -228,6 +228,7 @@ class ScheduleMachine(RuleBasedStateMachine):
             if not self.run(self.services.schedules.scheduled(TOPIC)):
                 break
         assert not self.run(self.services.schedules.scheduled(TOPIC))
+        assert not len(self.services.schedules._schedules)
         self.check()
         published = set(self.run(self.published()))
         for payload, each in self.followed.items():

@@ -280,6 +280,21 @@ async def test_the_feature_is_recorded_with_the_first_schedule(world: World) -> 
     assert not any("scheduled" in name for name in properties)
 
 
+async def test_a_schedule_in_which_nothing_waits_leaves_memory(world: World) -> None:
+    schedules = world.services.schedules
+    await world.schedule(b"a")
+    await world.publishes([b"a"])
+    await until(lambda: not len(schedules._schedules))
+    assert await world.waiting() == []
+    assert not len(schedules._schedules)
+
+    await world.schedule(b"b", after_s=60)
+    await world.services.messaging.delete_topic(TOPIC)
+    await until(lambda: not len(schedules._schedules))
+    assert gauge(world, "scheduled_messages") == 0
+    assert not len(schedules._timer._due)
+
+
 async def test_updating_a_topic_keeps_its_schedule(world: World) -> None:
     await world.schedule(b"a", after_s=1)
     await world.services.messaging.update_topic(TOPIC, {"ttl": 3600})

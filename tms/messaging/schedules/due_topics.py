@@ -19,6 +19,9 @@ class DueTopics:
     def __len__(self) -> int:
         return len(self._due_ms)
 
+    def __contains__(self, topic: TopicId) -> bool:
+        return topic in self._due_ms
+
     def put(self, topic: TopicId, due_ms: int) -> bool:
         """Let a topic be due at a time, unless it is due before; return whether it is the first."""
         if self._due_ms.get(topic, due_ms + 1) > due_ms:

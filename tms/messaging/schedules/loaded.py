@@ -107,10 +107,11 @@ class LoadedSchedules(Participant):
             count += some
         return count
 
-    def forget(self, topic_id: TopicId, schedule: LoadedSchedule) -> None:
-        """Drop a schedule that nobody needs."""
-        schedule.is_dropped = True
-        if self._loaded.get(topic_id) is schedule:
+    def forget(self, topic_id: TopicId) -> None:
+        """Drop the schedule of a topic, unless a call or a flush needs it."""
+        schedule = self._loaded.get(topic_id)
+        if schedule is not None and not schedule.in_use and not schedule.is_in_flush:
+            schedule.is_dropped = True
             del self._loaded[topic_id]
 
     def changes(self, schedule: LoadedSchedule) -> None:

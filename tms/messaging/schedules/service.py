@@ -188,6 +188,8 @@ class ScheduleService:
             yield schedule
         finally:
             schedule.in_use -= 1
+            if not self._timer.will_look_at(state.topic.id):  # nothing waits in it
+                self._schedules.forget(state.topic.id)
 
     async def close(self) -> None:
         """Publish no more; the writer still works."""

@@ -56,6 +56,7 @@ class ScheduleTimer:
         self._due = DueTopics()
         self._wake = asyncio.Event()
         schedules.on_lost = self._wake.set
+        self._engine.states.on_deleted = self._deleted
         self._turns: dict[TopicId, asyncio.Task[None]] = {}
         self._again: dict[TopicId, asyncio.TimerHandle] = {}
         self._late: dict[TopicId, int] = {}
@@ -77,6 +78,14 @@ class ScheduleTimer:
         """Give a topic a turn at a time."""
         if self._due.put(topic_id, due_ms):
             self._wake.set()
+
+    def will_look_at(self, topic_id: TopicId) -> bool:
+        """Whether a topic has a turn, or will have one."""
+        return topic_id in self._turns or topic_id in self._due or topic_id in self._again
+
+    def _deleted(self, topic: TopicMetadata) -> None:
+        if topic.has_schedule:
+            self.look_at(topic.id, _NOW)
 
     async def close(self) -> None:
         """End, with the turns that are under way."""
@@ -157,9 +166,11 @@ class ScheduleTimer:
             if next_ms is not None:
                 self.look_at(topic_id, next_ms)
                 self._let_count(schedule)
-            elif not schedule.in_use and not schedule.is_in_flush:
-                self._schedules.forget(topic_id, schedule)
-        except (TopicNotFound, Stopping):
+            else:
+                self._schedules.forget(topic_id)
+        except TopicNotFound:
+            self._schedules.forget(topic_id)
+        except Stopping:
             pass
         except Exception as error:
             self._failed(topic_id, error)
