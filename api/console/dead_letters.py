@@ -44,12 +44,17 @@ async def redrive(visit: Visit) -> Answer:
     """Redrive a dead letter, or the oldest ones, to the group."""
     group = await _group(visit)
     one = visit.form.get("id", "")
-    outcome = await visit.services.groups.redrive(
-        group.topic_id, group.name, [parse_id(one)] if one else None, limit=_PAGE
-    )
+    ids, after, expired = [parse_id(one)] if one else None, None, 0
+    while True:
+        outcome = await visit.services.groups.redrive(
+            group.topic_id, group.name, ids, after=after, limit=_PAGE
+        )
+        after, expired = outcome.next, expired + len(outcome.expired)
+        if outcome.redriven or after is None:
+            break
     notice = f"Messages redriven: {outcome.redriven}."
-    if outcome.expired:
-        notice += f" Messages that have expired in the topic: {len(outcome.expired)}."
+    if expired:
+        notice += f" Messages that have expired in the topic: {expired}."
     return Done(_place(visit), notice)
 
 

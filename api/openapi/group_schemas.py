@@ -212,7 +212,9 @@ DEAD_LETTERS_CONTENT = json_content(
 REDRIVE_CONTENT = json_content(
     reference("RedriveBody"), oldest={"limit": 100}, one={"ids": [ID_EXAMPLE]}
 )
-REDRIVEN_CONTENT = json_content(reference("Redriven"), one={"redriven": 1, "expired": []})
+REDRIVEN_CONTENT = json_content(
+    reference("Redriven"), one={"redriven": 1, "expired": [], "next": None}
+)
 DROP_CONTENT = json_content(reference("DropRequest"), one={"ids": [ID_EXAMPLE]})
 SKIP_CONTENT = json_content(reference("SkipRequest"), one={"ids": [ID_EXAMPLE]})
 SKIPPED_CONTENT = json_content(reference("Skipped"), one={"skipped": 1})

@@ -49,13 +49,13 @@ async def redrive(exchange: Exchange) -> None:
     """Redrive dead letters: reopen their messages, or publish them again."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     exchange.check_only_json()
-    ids, limit, publish = bodies.decode_redrive(body)
+    ids, after, limit, publish = bodies.decode_redrive(body)
     await _check_may_read(exchange)
     if publish:
         topic_id = exchange.topic_id
         exchange.check_access(Action.PUBLISH, topic_resource(topic_id.namespace, topic_id.name))
     outcome = await exchange.context.services.groups.redrive(
-        exchange.topic_id, exchange.subscription, ids, limit=limit, publish=publish
+        exchange.topic_id, exchange.subscription, ids, after=after, limit=limit, publish=publish
     )
     await exchange.answer(OK, bodies.encode_redriven(outcome), JSON_TYPE)
 
@@ -109,11 +109,14 @@ OPERATIONS = (
         description=(
             "The group gets them again, from the first attempt; other groups do not. With "
             "`publish` they are published anew, for every reader of the topic. Each dead letter "
-            "is redriven once. It needs the action `consume` on their topic, and with `publish` "
-            "also `publish` on the group's."
+            "is redriven once. Those whose messages have expired stay, and do not count towards "
+            "`limit`. It needs the action `consume` on their topic, and with `publish` also "
+            "`publish` on the group's."
         ),
         request=REDRIVE_CONTENT,
-        success="How many messages are given again.",
+        success=(
+            "How many messages are given again; if `next` is not null, go on with it as `after`."
+        ),
         answer=REDRIVEN_CONTENT,
     ),
     _change(

@@ -2,11 +2,18 @@
 
 import json
 import os
+from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
+from time import time
+
+import pytest
 
 import tms
 from tests.cli.conftest import Run
-from tests.waiting import wait_until
+from tests.waiting import WAIT_S_MAX, wait_until
+from tms.cli import group_dead
+from tms.core.values.message import published_ms
 
 GROUPS = ("early", "late")
 
@@ -134,6 +141,30 @@ def test_dead_letters_are_listed_shown_redriven_and_dropped(run: Run) -> None:
     told = run("group", "release", "orders", "billing", "--member", "w-1")[1]
     assert told == "Took 0 messages of group billing back.\n"
     assert run("group", "release", "orders", "billing")[0] == 2
+
+
+def is_over(ms: int) -> bool:
+    return time() * 1_000 >= ms + 1
+
+
+def test_all_are_redriven_though_the_oldest_have_expired(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_dead, "REDRIVEN_MAX", 1)
+    run("topic", "create", "orders")
+    run("group", "create", "orders", "billing", "--attempts-max", "1")
+    with tms.connect(os.environ["TMS_URL"], os.environ["TMS_NAMESPACE"]) as client:
+        topic, group = client.topic("orders"), client.topic("orders").group("billing")
+        for payload in (b"one", b"two", b"three"):
+            topic.publish(payload)
+            [message] = group.take_once(wait_s=WAIT_S_MAX)
+            message.reject()
+            if payload == b"one":
+                wait_until(partial(is_over, published_ms(message.id)))
+                topic.trim(datetime.now(UTC))
+        wait_until(lambda: len(group.dead_letters().letters) == 3)
+    outcome = json.loads(run("group", "dead", "redrive", "orders", "billing", "--all", "--json")[1])
+    assert outcome == {"redriven": 2, "expired": 1}
 
 
 def test_a_group_that_is_missing_is_made_as_a_group(run: Run) -> None:

@@ -101,24 +101,27 @@ def redrive(
     if bool(letters) == every:
         raise typer.BadParameter("give either ids or --all")
     ids = None if every else [parse_message_id(each, "ID") for each in letters or ()]
-    count, expired = 0, 0
+    count, expired, after = 0, set[bytes](), None
     with target.connect() as client:
         group = client.topic(topic).group(name)
         while True:
-            done = group.redrive(
-                ids, limit=min(rate or REDRIVEN_MAX, REDRIVEN_MAX), publish=publish
-            )
-            count, expired = count + done.redriven, expired + len(done.expired)
-            if not every or not done.redriven:
+            limit = min(rate or REDRIVEN_MAX, REDRIVEN_MAX)
+            done = group.redrive(ids, after=after, limit=limit, publish=publish)
+            count += done.redriven
+            expired.update(done.expired)
+            # A server before 0.3 has no `next`: its oldest ones are redriven until none remain.
+            if not every or not (done.next or done.redriven):
                 break
+            after = done.next or after
             if rate is not None:
                 sleep(done.redriven / rate)
     text = f"Redrove {counted(count, 'message')} of group {name}."
     if expired:
         text += (
-            f" {counted(expired, 'message')} expired in topic {topic}: --publish brings them back."
+            f" {counted(len(expired), 'message')} expired in topic {topic}: "
+            "--publish brings them back."
         )
-    target.answer(text, {"redriven": count, "expired": expired})
+    target.answer(text, {"redriven": count, "expired": len(expired)})
 
 
 @app.command()

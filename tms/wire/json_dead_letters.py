@@ -46,7 +46,7 @@ LetterIds = Annotated[
 
 
 class RedriveBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Dead letters to redrive: those with `ids`, or else the oldest `limit`."""
+    """Dead letters to redrive: those with `ids`, or else the oldest `limit` after `after`."""
 
     ids: LetterIds | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=REDRIVEN_MAX)] = 100
@@ -57,6 +57,7 @@ class RedriveBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
             "giving them again to this group."
         ),
     ] = False
+    after: MessageIdText | None = None
 
 
 class DropBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -66,10 +67,14 @@ class DropBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RedrivenBody(msgspec.Struct):
-    """The outcome of a redrive; `expired` are dead letters whose messages have expired."""
+    """The outcome of a redrive; `expired` are dead letters whose messages have expired.
+
+    If `next` is not null, more may follow.
+    """
 
     redriven: Count
     expired: list[MessageIdText]
+    next: MessageIdText | None = None
 
 
 class DroppedBody(msgspec.Struct):
@@ -127,27 +132,31 @@ def _letter_of(body: DeadLetterBody, topic: str, group: str) -> DeadLetter:
     return DeadLetter(parse_id(body.id), origin, message_in(body, origin.id))
 
 
-def encode_redrive(ids: Sequence[bytes] | None, limit: int, *, publish: bool) -> bytes:
+def encode_redrive(
+    ids: Sequence[bytes] | None, after: bytes | None, limit: int, *, publish: bool
+) -> bytes:
     """Return the body of a redrive."""
     texts = None if ids is None else [each.hex() for each in ids]
-    return encode(RedriveBody(texts, limit, publish))
+    return encode(RedriveBody(texts, limit, publish, hex_of(after)))
 
 
-def decode_redrive(body: bytes) -> tuple[list[bytes] | None, int, bool]:
-    """Return the ids, the limit, and whether messages are published again."""
+def decode_redrive(body: bytes) -> tuple[list[bytes] | None, bytes | None, int, bool]:
+    """Return the ids, `after`, the limit, and whether messages are published again."""
     value = decode(RedriveBody, body)
-    return None if value.ids is None else _ids(value.ids), value.limit, value.publish
+    ids = None if value.ids is None else _ids(value.ids)
+    return ids, id_of(value.after), value.limit, value.publish
 
 
 def encode_redriven(outcome: Redriven) -> bytes:
     """Return the answer to a redrive."""
-    return encode(RedrivenBody(outcome.redriven, [each.hex() for each in outcome.expired]))
+    expired = [each.hex() for each in outcome.expired]
+    return encode(RedrivenBody(outcome.redriven, expired, hex_of(outcome.next)))
 
 
 def decode_redriven(answer: bytes) -> Redriven:
     """Return what a redrive answered."""
     body = decode_answer(RedrivenBody, answer)
-    return Redriven(body.redriven, [parse_id(each) for each in body.expired])
+    return Redriven(body.redriven, [parse_id(each) for each in body.expired], id_of(body.next))
 
 
 def encode_drop(ids: Sequence[bytes]) -> bytes:

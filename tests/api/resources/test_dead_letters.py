@@ -35,7 +35,7 @@ async def test_dead_letters_are_listed_redriven_and_dropped(own: Rest) -> None:
     assert (first["payload"], first["disposition"], first["reason"]) == ("1", "rejected", "torn")
     assert (first["attempts"], first["member"], first["key"]) == (1, "a", None)
     answer = await own.http.post(f"{DEAD}/redrive", json={"ids": [second["id"]]})
-    assert answer.json() == {"redriven": 1, "expired": []}
+    assert answer.json() == {"redriven": 1, "expired": [], "next": None}
     assert [each["payload"] for each in (await take(own)).json()["messages"]] == ["2"]
     answer = await own.http.post(f"{DEAD}/drop", json={"ids": [third["id"], third["id"]]})
     assert answer.json() == {"dropped": 1}
@@ -69,6 +69,10 @@ async def test_pages_of_dead_letters_continue_behind_the_last_one(own: Rest) -> 
     rest = (await own.http.get(f"{DEAD}?limit=2&after={first['next']}")).json()
     assert [each["payload"] for each in rest["dead_letters"]] == ["3"]
     assert rest["next"] is None
+    asked = {"limit": 1, "after": first["dead_letters"][0]["id"]}
+    outcome = (await own.http.post(f"{DEAD}/redrive", json=asked)).json()
+    assert (outcome["redriven"], outcome["next"]) == (1, first["next"])
+    assert [each["payload"] for each in await listed(own, 2)] == ["1", "3"]
 
 
 async def test_wrong_requests_change_nothing(own: Rest) -> None:

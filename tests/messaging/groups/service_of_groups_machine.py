@@ -282,13 +282,19 @@ class GroupServiceMachine(RuleBasedStateMachine):
             self.check_pairs(self.followed.acked(ids, done))
 
     @precondition(lambda self: self.attempts_max)
-    @rule(count=st.integers(1, 3), dies=st.sampled_from([None, None, "before", "after"]))
-    def redrive(self, count: int, dies: str | None) -> None:
+    @rule(
+        count=st.integers(1, 3),
+        is_oldest=st.booleans(),
+        dies=st.sampled_from([None, None, "before", "after"]),
+    )
+    def redrive(self, count: int, dies: str | None, *, is_oldest: bool) -> None:
         groups = self.services.groups
-        letters = self.run(groups.dead_letters(TOPIC, "g", limit=count)).letters
+        limit = 1_000 if is_oldest else count  # expired ones are passed
+        letters = self.run(groups.dead_letters(TOPIC, "g", limit=limit)).letters
         self.redriven |= {each.origin.id for each in letters}
         if letters:
-            self.under(groups.redrive(TOPIC, "g", [each.id for each in letters]), dies)
+            ids = None if is_oldest else [each.id for each in letters]
+            self.under(groups.redrive(TOPIC, "g", ids, limit=count), dies)
 
     @precondition(lambda self: self.attempts_max)
     @rule(gap=st.integers(0, 6))

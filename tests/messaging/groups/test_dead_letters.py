@@ -16,7 +16,7 @@ from tms.core.limits import Limits
 from tms.core.values.dead_letters import Disposition, origin_of
 from tms.core.values.frame import bodies_of
 from tms.core.values.group_settings import GroupSettings
-from tms.core.values.groups import Acks, LimitedBy, Nacks, Refusal, Settle, Take
+from tms.core.values.groups import Acks, LimitedBy, Nacks, Redriven, Refusal, Settle, Take
 from tms.core.values.message import Message
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
@@ -219,6 +219,36 @@ async def test_dead_letters_of_expired_messages_are_reported_and_stay(world: Wor
     outcome = await world.services.groups.redrive(TOPIC, "g")
     assert (outcome.redriven, outcome.expired) == (0, [letter.id])
     assert (await world.services.groups.redrive(TOPIC, "g", publish=True)).redriven == 1
+
+
+async def test_expired_and_foreign_dead_letters_do_not_hold_up_a_redrive(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = world.services.groups
+    await with_dead_letters(world, attempts_max=1)
+    await groups.create_group(TOPIC, "other", GroupSettings(attempts_max=1, dead_letter=DEAD.name))
+    await world.publish(b"1", b"2")
+    taken = await groups.take(TOPIC, "other", Take("a", 2))
+    await groups.settle(TOPIC, "other", "a", Settle(nacks=[Nacks(number(taken))]))
+    await has(world, 2)
+    await fail(world, messages=2)
+    await has(world, 4)
+    world.clock.advance(1_000)
+    await world.services.messaging.trim_topic(TOPIC, world.clock.now_ms())
+    await world.publish(b"3", b"4")
+    await fail(world, messages=2)
+    await has(world, 6)
+    first, second, third, _ = [x.id for x in (await groups.dead_letters(TOPIC, "g")).letters]
+    with monkeypatch.context() as patch:
+        patch.setattr(dead_letters, "_PAGE", 2)
+        patch.setattr(dead_letters, "_SCANNED_MAX", 2)
+        done = await groups.redrive(TOPIC, "g")
+        assert (done.redriven, done.expired) == (0, [])
+        done = await groups.redrive(TOPIC, "g", after=done.next)
+        assert done == Redriven(0, [first, second], second)
+        done = await groups.redrive(TOPIC, "g", limit=1, after=second)
+        assert done == Redriven(1, [], third)
+    assert await groups.redrive(TOPIC, "g", limit=1) == Redriven(1, [first, second])
 
 
 async def test_a_topic_of_dead_letters_that_leads_back_is_refused(world: World) -> None:

@@ -248,18 +248,21 @@ class AsyncTopicGroup:
         self,
         letters: Iterable[WhichMessage] | None = None,
         *,
+        after: WhichMessage | None = None,
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
         """Deliver the messages of dead letters to this group again, from the first attempt.
 
-        These are `letters`, or the oldest `limit`, at most 1,000. With `publish`, they are
-        published to the topic again, for all its readers. `expired` has the dead letters whose
-        messages have expired in the topic; these stay on the list.
+        These are `letters`, or the oldest `limit` after `after`, at most 1,000. With `publish`,
+        they are published to the topic again, for all its readers. `expired` has the dead letters
+        whose messages have expired in the topic; these stay on the list, and do not count towards
+        `limit`. If `next` is not None, more may follow: pass it as the next `after`.
         """
         ids = None if letters is None else [id_of(letter) for letter in letters]
+        behind = None if after is None else id_of(after)
         return await self._services.groups.redrive(
-            self._topic_id, self._name, ids, limit=limit, publish=publish
+            self._topic_id, self._name, ids, after=behind, limit=limit, publish=publish
         )
 
     async def drop_dead_letters(self, letters: Iterable[WhichMessage]) -> int:

@@ -134,16 +134,20 @@ class TopicGroup:
         self,
         letters: Iterable[WhichMessage] | None = None,
         *,
+        after: WhichMessage | None = None,
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
         """Deliver the messages of dead letters to this group again, from the first attempt.
 
-        These are `letters`, or the oldest `limit`, at most 1,000. With `publish`, they are
-        published to the topic again, for all its readers. `expired` has the dead letters whose
-        messages have expired in the topic; these stay on the list.
+        These are `letters`, or the oldest `limit` after `after`, at most 1,000. With `publish`,
+        they are published to the topic again, for all its readers. `expired` has the dead letters
+        whose messages have expired in the topic; these stay on the list, and do not count towards
+        `limit`. If `next` is not None, more may follow: pass it as the next `after`.
         """
-        return self._bridge.call(self._group.redrive, letters, limit=limit, publish=publish)
+        return self._bridge.call(
+            self._group.redrive, letters, after=after, limit=limit, publish=publish
+        )
 
     def drop_dead_letters(self, letters: Iterable[WhichMessage]) -> int:
         """Remove dead letters from the list; return how many were on it."""

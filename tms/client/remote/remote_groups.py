@@ -190,11 +190,12 @@ class RemoteGroups:
         name: str,
         ids: Sequence[bytes] | None = None,
         *,
+        after: bytes | None = None,
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
         """Deliver the messages of dead letters again, or publish them again."""
-        body = json_dead_letters.encode_redrive(ids, limit, publish=publish)
+        body = json_dead_letters.encode_redrive(ids, after, limit, publish=publish)
         answer = await self._calls.once("POST", f"{_path(topic_id, name)}/dead/redrive", body, JSON)
         with of_the_server():
             return json_dead_letters.decode_redriven(answer)

@@ -304,6 +304,8 @@ class Redriven:
     """How many messages are delivered or published again."""
     expired: Sequence[bytes]
     """The dead letters whose messages are no longer in the topic; they can be published again."""
+    next: bytes | None = None
+    """If it is not None, more may follow: redrive them with this as `after`."""
 
 
 class SeekTo(StrEnum):
@@ -448,13 +450,15 @@ class Groups(Protocol):
         name: str,
         ids: Sequence[bytes] | None = None,
         *,
+        after: bytes | None = None,
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
         """Deliver the messages of dead letters again, to this group only, from the first attempt.
 
-        The dead letters are those with `ids`, or the oldest `limit`. With `publish` the messages
-        are published to the topic again, for all its readers. Durable when it returns.
+        The dead letters are those with `ids`, or the oldest `limit` after the id `after`. With
+        `publish` the messages are published to the topic again, for all its readers. More may
+        follow even if fewer than `limit` are redriven: `next` says so. Durable when it returns.
         """
         ...
 

@@ -89,6 +89,8 @@ class _Scan(NamedTuple):
     letters: Sequence[DeadLetter]
     last: bytes | None
     """The last id that was read."""
+    scanned: int
+    """How many messages were read."""
     is_over: bool
     """Whether the end of the topic was reached."""
 
@@ -193,36 +195,51 @@ class DeadLetterService:
                 position = page.next_position
         return found
 
-    async def redrive(
-        self, group: LoadedGroup, ids: Sequence[bytes] | None, limit: int, *, publish: bool
-    ) -> Redriven:
-        """Reopen the messages of `ids`, or of the first `limit`; or publish them again."""
-        count, expired = 0, []
-        async for letters in self._in_parts(group, ids, limit):
-            if publish:
-                count += await self._handle(group, letters, {}, publishes=True)
-                continue
-            messages = await self._messages_of(group, letters)
-            expired += [letter.id for letter in letters if letter.origin.id not in messages]
-            there = [letter for letter in letters if letter.origin.id in messages]
-            count += await self._handle(group, there, messages)
+    async def redrive(self, group: LoadedGroup, ids: Sequence[bytes], *, publish: bool) -> Redriven:
+        """Reopen the messages of the dead letters `ids`, or publish them again."""
+        count = 0
+        expired: list[bytes] = []
+        async for letters in self._in_parts(group, ids):
+            part = await self._redrive(group, letters, publish=publish)
+            count += part.redriven
+            expired += part.expired
         return Redriven(count, expired)
+
+    async def redrive_oldest(
+        self, group: LoadedGroup, after: bytes | None, limit: int, *, publish: bool
+    ) -> Redriven:
+        """Redrive like `redrive` the first `limit` after the id `after` that have not expired."""
+        count = scanned = 0
+        expired: list[bytes] = []
+        while count < limit and scanned < _SCANNED_MAX:
+            scan = await self._scan(group, after, limit - count)
+            part = await self._redrive(group, scan.letters, publish=publish)
+            count += part.redriven
+            expired += part.expired
+            if scan.is_over:
+                return Redriven(count, expired)
+            after, scanned = scan.last, scanned + scan.scanned
+        return Redriven(count, expired, after)
+
+    async def _redrive(
+        self, group: LoadedGroup, letters: Sequence[DeadLetter], *, publish: bool
+    ) -> Redriven:
+        if publish:
+            return Redriven(await self._handle(group, letters, {}, publishes=True), ())
+        messages = await self._messages_of(group, letters)
+        there = [letter for letter in letters if letter.origin.id in messages]
+        expired = [letter.id for letter in letters if letter.origin.id not in messages]
+        return Redriven(await self._handle(group, there, messages), expired)
 
     async def drop(self, group: LoadedGroup, ids: Sequence[bytes]) -> int:
         """Mark dead letters as handled and do nothing else; return how many there were."""
-        parts = self._in_parts(group, ids, len(ids))
+        parts = self._in_parts(group, ids)
         return sum([await self._handle(group, letters, {}) async for letters in parts])
 
     async def _in_parts(
-        self, group: LoadedGroup, ids: Sequence[bytes] | None, limit: int
+        self, group: LoadedGroup, ids: Sequence[bytes]
     ) -> AsyncIterator[Sequence[DeadLetter]]:
-        """Yield the dead letters with `ids`, or the first `limit`, in parts of bounded size."""
-        if ids is None:
-            after = None
-            while limit and (letters := (await self._scan(group, after, limit)).letters):
-                yield letters
-                limit, after = limit - len(letters), letters[-1].id
-            return
+        """Yield the dead letters with `ids`, in parts of bounded size."""
         rest = sorted(set(ids))
         while rest:
             async with self._states.held((self._topic_of(group),)) as [state]:
@@ -305,7 +322,7 @@ class DeadLetterService:
                 page = await self._read(state, Reading(position, _PAGE, Isolation.COMMITTED))
                 for message in (message for block in page.blocks for message in block):
                     if len(letters) == limit or size >= _BYTES_MAX:
-                        return _Scan(letters, last, is_over=False)
+                        return _Scan(letters, last, scanned, is_over=False)
                     scanned += 1
                     last = message.id
                     letter = None if message.id in handled else _unhandled(group, message)
@@ -313,7 +330,7 @@ class DeadLetterService:
                         letters.append(letter)
                         size += len(message.payload)
                 position = page.next_position
-        return _Scan(letters, last, is_over=position is None)
+        return _Scan(letters, last, scanned, is_over=position is None)
 
     def _topic_of(self, group: LoadedGroup) -> TopicId:
         name = group.commands.settings.dead_letter

@@ -354,14 +354,17 @@ class GroupService:
         name: str,
         ids: Sequence[bytes] | None = None,
         *,
+        after: bytes | None = None,
         limit: int = 100,
         publish: bool = False,
     ) -> Redriven:
         """Reopen the messages of dead letters, or publish them again."""
         check_ids(ids or (), REDRIVEN_MAX)
         async with self._held(topic_id, name) as group:
-            return await self._dead_letters.redrive(
-                group, ids, min(limit, REDRIVEN_MAX), publish=publish
+            if ids is not None:
+                return await self._dead_letters.redrive(group, ids, publish=publish)
+            return await self._dead_letters.redrive_oldest(
+                group, after, min(limit, REDRIVEN_MAX), publish=publish
             )
 
     @_retried
