@@ -55,6 +55,8 @@ async def redrive(visit: Visit) -> Answer:
     notice = f"Messages redriven: {outcome.redriven}."
     if expired:
         notice += f" Messages that have expired in the topic: {expired}."
+    if outcome.limited_by is not None:
+        notice += " The limit of open messages is reached."
     return Done(_place(visit), notice)
 
 

@@ -213,7 +213,7 @@ REDRIVE_CONTENT = json_content(
     reference("RedriveBody"), oldest={"limit": 100}, one={"ids": [ID_EXAMPLE]}
 )
 REDRIVEN_CONTENT = json_content(
-    reference("Redriven"), one={"redriven": 1, "expired": [], "next": None}
+    reference("Redriven"), one={"redriven": 1, "expired": [], "next": None, "limited_by": None}
 )
 DROP_CONTENT = json_content(reference("DropRequest"), one={"ids": [ID_EXAMPLE]})
 SKIP_CONTENT = json_content(reference("SkipRequest"), one={"ids": [ID_EXAMPLE]})

@@ -114,6 +114,7 @@ OPERATIONS = (
             "`publish` on the group's."
         ),
         request=REDRIVE_CONTENT,
+        errors=("invalid_body", "too_many_open", *_ERRORS, *JSON_ERRORS),
         success=(
             "How many messages are given again; if `next` is not null, go on with it as `after`."
         ),

@@ -167,6 +167,22 @@ def test_all_are_redriven_though_the_oldest_have_expired(
     assert outcome == {"redriven": 2, "expired": 1}
 
 
+def test_redriving_all_says_that_a_group_is_full(run: Run) -> None:
+    run("topic", "create", "orders")
+    run("group", "create", "orders", "billing", "--attempts-max", "1")
+    run("publish", "orders", "one", "two")
+    with tms.connect(os.environ["TMS_URL"], os.environ["TMS_NAMESPACE"]) as client:
+        group = client.topic("orders").group("billing")
+        for message in group.take_once(2, wait_s=WAIT_S_MAX):
+            message.reject()
+        wait_until(lambda: len(group.dead_letters().letters) == 2)
+        group.set(open_max=1)
+    code, _, err = run("group", "dead", "redrive", "orders", "billing", "--all")
+    assert code != 0
+    assert err.startswith("Redrove only 1 message.\n")
+    assert "open_max" in err
+
+
 def test_a_group_that_is_missing_is_made_as_a_group(run: Run) -> None:
     run("topic", "create", "orders")
     for command in ("show", "take", "delete", "pause"):

@@ -9,6 +9,7 @@ from tms.cli.columns import counted
 from tms.cli.poll import parse_message_id
 from tms.cli.subscription import NameArgument
 from tms.cli.target import Target, TopicArgument, with_target
+from tms.core.errors import TooLarge
 from tms.core.values.dead_letters import DeadLetter
 from tms.core.values.groups import REDRIVEN_MAX
 from tms.core.values.message import id_before
@@ -106,7 +107,12 @@ def redrive(
         group = client.topic(topic).group(name)
         while True:
             limit = min(rate or REDRIVEN_MAX, REDRIVEN_MAX)
-            done = group.redrive(ids, after=after, limit=limit, publish=publish)
+            try:
+                done = group.redrive(ids, after=after, limit=limit, publish=publish)
+            except TooLarge:
+                if count:
+                    typer.echo(f"Redrove only {counted(count, 'message')}.", err=True)
+                raise
             count += done.redriven
             expired.update(done.expired)
             # A server before 0.3 has no `next`: its oldest ones are redriven until none remain.
@@ -116,6 +122,8 @@ def redrive(
             if rate is not None:
                 sleep(done.redriven / rate)
     text = f"Redrove {counted(count, 'message')} of group {name}."
+    if done.limited_by is not None:
+        text += " The limit of open messages is reached."
     if expired:
         text += (
             f" {counted(len(expired), 'message')} expired in topic {topic}: "

@@ -11,7 +11,7 @@ from tms.core.values.groups import REDRIVEN_MAX, DeadLetters, Redriven
 from tms.core.values.message import parse_id
 from tms.wire.json_fields import Count, MessageIdText, TimeMs, described_by, reference
 from tms.wire.json_messages import ContentBody, content_of, message_in
-from tms.wire.json_takes import hex_of, id_of
+from tms.wire.json_takes import Limit, hex_of, id_of
 from tms.wire.json_values import decode, decode_answer, encode
 
 
@@ -69,12 +69,14 @@ class DropBody(msgspec.Struct, forbid_unknown_fields=True):
 class RedrivenBody(msgspec.Struct):
     """The outcome of a redrive; `expired` are dead letters whose messages have expired.
 
-    If `next` is not null, more may follow.
+    If `next` is not null, more may follow. `limited_by` is the limit of open messages that was
+    reached.
     """
 
     redriven: Count
     expired: list[MessageIdText]
     next: MessageIdText | None = None
+    limited_by: Limit = None
 
 
 class DroppedBody(msgspec.Struct):
@@ -150,13 +152,14 @@ def decode_redrive(body: bytes) -> tuple[list[bytes] | None, bytes | None, int, 
 def encode_redriven(outcome: Redriven) -> bytes:
     """Return the answer to a redrive."""
     expired = [each.hex() for each in outcome.expired]
-    return encode(RedrivenBody(outcome.redriven, expired, hex_of(outcome.next)))
+    return encode(RedrivenBody(outcome.redriven, expired, hex_of(outcome.next), outcome.limited_by))
 
 
 def decode_redriven(answer: bytes) -> Redriven:
     """Return what a redrive answered."""
     body = decode_answer(RedrivenBody, answer)
-    return Redriven(body.redriven, [parse_id(each) for each in body.expired], id_of(body.next))
+    expired = [parse_id(each) for each in body.expired]
+    return Redriven(body.redriven, expired, id_of(body.next), body.limited_by)
 
 
 def encode_drop(ids: Sequence[bytes]) -> bytes:

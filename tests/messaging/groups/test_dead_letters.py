@@ -1,5 +1,7 @@
 """Dead letters of groups: written once, listed, redriven, dropped; a failed write is retried."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import until
-from tms.core.errors import InvalidRequest, TopicNotFound
+from tms.core.errors import InvalidRequest, TooLarge, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.values.dead_letters import Disposition, origin_of
 from tms.core.values.frame import bodies_of
@@ -249,6 +251,38 @@ async def test_expired_and_foreign_dead_letters_do_not_hold_up_a_redrive(
         done = await groups.redrive(TOPIC, "g", limit=1, after=second)
         assert done == Redriven(1, [], third)
     assert await groups.redrive(TOPIC, "g", limit=1) == Redriven(1, [first, second])
+
+
+async def test_a_redrive_opens_no_more_messages_than_a_group_may_have(world: World) -> None:
+    groups = world.services.groups
+    await with_dead_letters(world, attempts_max=1, open_max=3)
+    await world.publish(*[b"%d" % each for each in range(6)])
+    for count in (3, 6):
+        await fail(world, messages=3)
+        await has(world, count)
+    found = [x.id for x in (await groups.dead_letters(TOPIC, "g")).letters]
+    done = await groups.redrive(TOPIC, "g")
+    assert (done.redriven, done.limited_by) == (3, LimitedBy.OPEN_MAX)
+    for chosen in (None, found):
+        with pytest.raises(TooLarge) as refused:
+            await groups.redrive(TOPIC, "g", chosen)
+        assert refused.value.problem.code == "too_many_open"
+        assert refused.value.detail == {"open_max": 3}
+    assert [x.id for x in (await groups.dead_letters(TOPIC, "g")).letters] == found[3:]
+
+    await world.settle(acks=[Acks(number(await world.take("a", 1)))])
+    together = [groups.redrive(TOPIC, "g", [each]) for each in found[3:5]]
+    outcomes = await asyncio.gather(*together, return_exceptions=True)
+    assert sum(isinstance(each, TooLarge) for each in outcomes) == 1
+
+    await world.settle(acks=[Acks(number(await world.take("a", 3)))])
+    engine = world.services.engine
+    engine.limits = replace(engine.limits, groups_open_max=2)
+    done = await groups.redrive(TOPIC, "g", after=done.next)
+    assert (done.redriven, done.limited_by) == (1, LimitedBy.SERVER)
+    with pytest.raises(TooLarge) as refused:
+        await groups.redrive(TOPIC, "g", after=done.next)
+    assert refused.value.detail == {"groups_open_max": 2}
 
 
 async def test_a_topic_of_dead_letters_that_leads_back_is_refused(world: World) -> None:

@@ -257,7 +257,9 @@ class AsyncTopicGroup:
         These are `letters`, or the oldest `limit` after `after`, at most 1,000. With `publish`,
         they are published to the topic again, for all its readers. `expired` has the dead letters
         whose messages have expired in the topic; these stay on the list, and do not count towards
-        `limit`. If `next` is not None, more may follow: pass it as the next `after`.
+        `limit`. If `next` is not None, more may follow: pass it as the next `after`. A redrive
+        stops at the limit of open messages (`limited_by`), and raises `TooLarge` (too_many_open) if
+        the group may not open any.
         """
         ids = None if letters is None else [id_of(letter) for letter in letters]
         behind = None if after is None else id_of(after)

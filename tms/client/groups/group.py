@@ -143,7 +143,9 @@ class TopicGroup:
         These are `letters`, or the oldest `limit` after `after`, at most 1,000. With `publish`,
         they are published to the topic again, for all its readers. `expired` has the dead letters
         whose messages have expired in the topic; these stay on the list, and do not count towards
-        `limit`. If `next` is not None, more may follow: pass it as the next `after`.
+        `limit`. If `next` is not None, more may follow: pass it as the next `after`. A redrive
+        stops at the limit of open messages (`limited_by`), and raises `TooLarge` (too_many_open) if
+        the group may not open any.
         """
         return self._bridge.call(
             self._group.redrive, letters, after=after, limit=limit, publish=publish

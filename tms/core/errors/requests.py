@@ -217,6 +217,10 @@ class TooLarge(RequestError):
                 "The topic has reached its limit of scheduled messages; wait until some are "
                 "published, or cancel some."
             ),
+            too_many_open=(
+                "The group, or all groups of the server, have reached the limit of open messages "
+                "that `detail` names; settle some, or raise it."
+            ),
             topic_limit_reached=(
                 "The limit of topics is reached; delete one, or raise `--topics-max`."
             ),

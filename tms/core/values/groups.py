@@ -306,6 +306,8 @@ class Redriven:
     """The dead letters whose messages are no longer in the topic; they can be published again."""
     next: bytes | None = None
     """If it is not None, more may follow: redrive them with this as `after`."""
+    limited_by: LimitedBy | None = None
+    """The limit of open messages that was reached; the other dead letters stay."""
 
 
 class SeekTo(StrEnum):
@@ -459,6 +461,7 @@ class Groups(Protocol):
         The dead letters are those with `ids`, or the oldest `limit` after the id `after`. With
         `publish` the messages are published to the topic again, for all its readers. More may
         follow even if fewer than `limit` are redriven: `next` says so. Durable when it returns.
+        Raises `TooLarge` (too_many_open) if the group may not open any message.
         """
         ...
 

@@ -16,7 +16,7 @@ from tms.core.services.commits import Carried, CarryAgain, JointWrite
 from tms.core.values.batch import Batch
 from tms.core.values.dead_letters import DeadLetter, created_of, dead_letter_of, default_topic
 from tms.core.values.group_settings import GroupSettings
-from tms.core.values.groups import DeadLetters, Redriven
+from tms.core.values.groups import DeadLetters, LimitedBy, Redriven
 from tms.core.values.message import (
     FIRST_ID,
     Message,
@@ -66,10 +66,12 @@ class Handling(Carried):
         self._messages = messages
 
     def check(self, write_pointers: Collection[int]) -> None:  # noqa: ARG002
-        """Raise `CarryAgain` if another request has handled one of them."""
+        """Raise `CarryAgain` if one of them was handled in between, or the group has less room."""
         self._group.check_current()
         if any(map(self._group.commands.state.is_handled, self._letters)):
             raise CarryAgain(reason="a dead letter was handled by another request")
+        if self._messages and len(self._messages) > self._groups.room(self._group):
+            raise CarryAgain(reason="the group has opened other messages")
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Apply the change; `LoadedGroups` adds the group's row."""
@@ -203,6 +205,8 @@ class DeadLetterService:
             part = await self._redrive(group, letters, publish=publish)
             count += part.redriven
             expired += part.expired
+            if part.limited_by is not None:
+                return Redriven(count, expired, None, part.limited_by)
         return Redriven(count, expired)
 
     async def redrive_oldest(
@@ -216,6 +220,8 @@ class DeadLetterService:
             part = await self._redrive(group, scan.letters, publish=publish)
             count += part.redriven
             expired += part.expired
+            if part.limited_by is not None:
+                return Redriven(count, expired, part.next, part.limited_by)
             if scan.is_over:
                 return Redriven(count, expired)
             after, scanned = scan.last, scanned + scan.scanned
@@ -229,7 +235,16 @@ class DeadLetterService:
         messages = await self._messages_of(group, letters)
         there = [letter for letter in letters if letter.origin.id in messages]
         expired = [letter.id for letter in letters if letter.origin.id not in messages]
-        return Redriven(await self._handle(group, there, messages), expired)
+        count = await self._handle(group, there, messages)
+        state = group.commands.state
+        rest = next((each.id for each in there if not state.is_handled(each.id)), None)
+        if rest is None:
+            return Redriven(count, expired)
+        is_own = len(state.open) >= group.commands.settings.open_max
+        limited_by = LimitedBy.OPEN_MAX if is_own else LimitedBy.SERVER
+        return Redriven(
+            count, [each for each in expired if each < rest], id_before(rest), limited_by
+        )
 
     async def drop(self, group: LoadedGroup, ids: Sequence[bytes]) -> int:
         """Mark dead letters as handled and do nothing else; return how many there were."""
@@ -271,9 +286,14 @@ class DeadLetterService:
         *,
         publishes: bool = False,
     ) -> int:
-        """Record that dead letters are handled; return how many were not handled before."""
+        """Record that dead letters are handled; return how many were not handled before.
+
+        If the group has no room for all `messages`, the last letters are left as they are.
+        """
         state = group.commands.state
         while letters := [letter for letter in letters if not state.is_handled(letter.id)]:
+            if messages and not (letters := letters[: self._groups.room(group)]):
+                break
             ids = [letter.id for letter in letters]
             redriven = await self._dealt_with(group, frozenset(ids))
             later = [

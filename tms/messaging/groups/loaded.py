@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.runtime.clock import SessionTime
 from tms.core.runtime.shared_work import shared
+from tms.core.runtime.shares import share_of
 from tms.core.services.group_commit import Participant, Write
 from tms.core.values.batch import Batch
 from tms.core.values.group_settings import OPEN_MAX, Order
@@ -128,6 +129,12 @@ class LoadedGroups(Participant):
     def open_count(self) -> int:
         """How many messages are open in all groups in memory."""
         return sum([len(group.commands.state.open) for group in self._groups.values()])
+
+    def room(self, group: LoadedGroup) -> int:
+        """Return how many more messages a group may open."""
+        mine = len(group.commands.state.open)
+        share = share_of(self._engine.limits.groups_open_max, mine, self.open_count - mine)
+        return max(0, min(share, group.commands.settings.open_max - mine))
 
     async def find(self, topic_id: TopicId, name: str) -> LoadedGroup:
         """Return a group, loaded if it is not yet; `HeldGroup` keeps it in memory.
