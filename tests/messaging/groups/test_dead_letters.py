@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tables.store_tables import StoreTables
 from tests.messaging.conftest import TOPIC
 from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import until
-from tms.core.errors import InvalidRequest, TooLarge, TopicNotFound
+from tms.core.errors import InvalidRequest, StoreUnavailable, TmsError, TooLarge, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.values.dead_letters import Disposition, origin_of
 from tms.core.values.frame import bodies_of
@@ -23,6 +24,8 @@ from tms.core.values.message import Message
 from tms.core.values.reading import Reading
 from tms.core.values.topic import TopicId
 from tms.messaging.groups import dead_letters
+from tms.messaging.groups.dead_letters import DeadLetterService
+from tms.messaging.groups.loaded_group import GroupLeftMemory
 
 pytestmark = pytest.mark.anyio
 
@@ -347,6 +350,32 @@ async def test_a_redrive_of_large_messages_goes_on_up_to_its_limit(
     assert (await world.services.groups.redrive(TOPIC, "g", limit=4)).redriven == 4
     opened = await world.services.groups.open_messages(TOPIC, "g")
     assert [each.id for each in opened] == ids[:4]
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, GroupLeftMemory])
+async def test_a_redrive_that_fails_midway_is_not_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: type[TmsError]
+) -> None:
+    monkeypatch.setattr(dead_letters, "_BYTES_MAX", 2)
+    await with_dead_letters(world, attempts_max=1)
+    ids = await world.publish(*[b"%d" % each for each in range(5)])
+    await fail(world, messages=5)
+    await has(world, 5)
+    redrive = DeadLetterService._redrive
+    parts: list[object] = []
+
+    async def twice(*arguments: Any, publish: bool) -> Redriven:
+        parts.append(arguments)
+        if len(parts) == 2:
+            raise error
+        return await redrive(*arguments, publish=publish)
+
+    monkeypatch.setattr(DeadLetterService, "_redrive", twice)
+    done = await world.services.groups.redrive(TOPIC, "g", limit=4)
+    opened = [each.id for each in await world.services.groups.open_messages(TOPIC, "g")]
+    assert opened == ids[: done.redriven]
+    rest = await world.services.groups.redrive(TOPIC, "g", after=done.next)
+    assert done.redriven + rest.redriven == 5
 
 
 async def test_an_explanation_says_that_a_message_is_dying_dead_or_given_again(

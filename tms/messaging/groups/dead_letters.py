@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from tms.core.errors import InvalidRequest, TopicExists, TopicNotFound
+from tms.core.errors import InvalidRequest, TooLarge, TopicExists, TopicNotFound, Unavailable
 from tms.core.limits import MS_PER_S
 from tms.core.services.commits import Carried, CarryAgain, JointWrite
 from tms.core.values.batch import Batch
 from tms.core.values.dead_letters import DeadLetter, created_of, dead_letter_of, default_topic
 from tms.core.values.group_settings import GroupSettings
-from tms.core.values.groups import DeadLetters, LimitedBy, Redriven
+from tms.core.values.groups import REDRIVEN_MAX, DeadLetters, LimitedBy, Redriven
 from tms.core.values.message import (
     FIRST_ID,
     Message,
@@ -31,7 +31,7 @@ from tms.core.values.topic import TTL, TopicId, parse_ttl
 from tms.messaging.groups.burial import check_takes_dead_letters, publication
 from tms.messaging.groups.feed import ReadPage, digest_of, read_bodies
 from tms.messaging.groups.loaded import LoadedGroups
-from tms.messaging.groups.loaded_group import LoadedGroup
+from tms.messaging.groups.loaded_group import GroupLeftMemory, LoadedGroup
 from tms.messaging.mark import HIGH_AHEAD_US
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.topics import Topics
@@ -197,8 +197,35 @@ class DeadLetterService:
                 position = page.next_position
         return found
 
-    async def redrive(self, group: LoadedGroup, ids: Sequence[bytes], *, publish: bool) -> Redriven:
-        """Reopen the messages of the dead letters `ids`, or publish them again."""
+    async def redrive(
+        self,
+        group: LoadedGroup,
+        ids: Sequence[bytes] | None,
+        after: bytes | None,
+        limit: int,
+        *,
+        publish: bool,
+    ) -> Redriven:
+        """Reopen the messages of dead letters, or publish them again.
+
+        Without `ids` these are the first `limit` after the id `after` that have not expired. Raises
+        `TooLarge` (too_many_open).
+        """
+        if ids is not None:
+            done = await self._redrive_these(group, ids, publish=publish)
+        else:
+            limit = min(limit, REDRIVEN_MAX)
+            done = await self._redrive_oldest(group, after, limit, publish=publish)
+        if done.redriven or done.limited_by is None:
+            return done
+        if done.limited_by is LimitedBy.OPEN_MAX:
+            raise TooLarge("too_many_open", open_max=group.commands.settings.open_max)
+        limits = self._writing.engine.limits
+        raise TooLarge("too_many_open", groups_open_max=limits.groups_open_max)
+
+    async def _redrive_these(
+        self, group: LoadedGroup, ids: Sequence[bytes], *, publish: bool
+    ) -> Redriven:
         count = 0
         expired: list[bytes] = []
         async for letters in self._in_parts(group, ids):
@@ -209,15 +236,20 @@ class DeadLetterService:
                 return Redriven(count, expired, None, part.limited_by)
         return Redriven(count, expired)
 
-    async def redrive_oldest(
+    async def _redrive_oldest(
         self, group: LoadedGroup, after: bytes | None, limit: int, *, publish: bool
     ) -> Redriven:
-        """Redrive like `redrive` the first `limit` after the id `after` that have not expired."""
+        """Return what was done even if the rest fails: a repetition would redrive others."""
         count = scanned = 0
         expired: list[bytes] = []
         while count < limit and scanned < _SCANNED_MAX:
-            scan = await self._scan(group, after, limit - count)
-            part = await self._redrive(group, scan.letters, publish=publish)
+            try:
+                scan = await self._scan(group, after, limit - count)
+                part = await self._redrive(group, scan.letters, publish=publish)
+            except (Unavailable, GroupLeftMemory):
+                if count:
+                    break
+                raise
             count += part.redriven
             expired += part.expired
             if part.limited_by is not None:

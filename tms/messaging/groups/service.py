@@ -23,7 +23,6 @@ from tms.core.errors import (
     OutcomeUnknown,
     SubscriptionExists,
     SubscriptionNotFound,
-    TooLarge,
     TransactionsElsewhere,
     Unavailable,
 )
@@ -38,7 +37,6 @@ from tms.core.values.groups import (
     DeadLetters,
     Group,
     GroupMember,
-    LimitedBy,
     OpenMessage,
     Position,
     Redriven,
@@ -363,17 +361,7 @@ class GroupService:
         """Reopen the messages of dead letters, or publish them again."""
         check_ids(ids or (), REDRIVEN_MAX)
         async with self._held(topic_id, name) as group:
-            if ids is not None:
-                done = await self._dead_letters.redrive(group, ids, publish=publish)
-            else:
-                done = await self._dead_letters.redrive_oldest(
-                    group, after, min(limit, REDRIVEN_MAX), publish=publish
-                )
-        if done.redriven or done.limited_by is None:
-            return done
-        if done.limited_by is LimitedBy.OPEN_MAX:
-            raise TooLarge("too_many_open", open_max=group.commands.settings.open_max)
-        raise TooLarge("too_many_open", groups_open_max=self._engine.limits.groups_open_max)
+            return await self._dead_letters.redrive(group, ids, after, limit, publish=publish)
 
     @_retried
     async def drop_dead_letters(self, topic_id: TopicId, name: str, ids: Sequence[bytes]) -> int:
