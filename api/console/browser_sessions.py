@@ -27,6 +27,9 @@ class BrowserSession:
     csrf: str
     """The token against forgery that each form carries."""
     ends_ms: int
+    """When its credential ends, in ms since 1970."""
+    steady_ends_ms: int
+    """When it ends itself, by steady time."""
 
 
 class BrowserSessions:
@@ -42,21 +45,24 @@ class BrowserSessions:
     def begin(self, authorization: bytes, principal: str, ends_ms: int) -> str:
         """Start a session that ends at `ends_ms` at the latest, and return its id."""
         session_id = secrets.token_urlsafe(32)
-        ends_ms = min(ends_ms, self._clock.keys_ms() + LIFE_S * 1000)
         own = [digest for digest, of in self._by_digest.items() if of.principal == principal]
         if len(own) >= OWN_MAX:
             del self._by_digest[own[0]]
         elif len(self._by_digest) >= SESSIONS_MAX:
             del self._by_digest[next(iter(self._by_digest))]
         csrf = secrets.token_urlsafe(24)
-        session = BrowserSession(authorization, principal, csrf, ends_ms)
+        steady_ends_ms = self._clock.steady_ms() + LIFE_S * 1000
+        session = BrowserSession(authorization, principal, csrf, ends_ms, steady_ends_ms)
         self._by_digest[_digest(session_id)] = session
         return session_id
 
     def find(self, session_id: str) -> BrowserSession | None:
         """Return the session of an id, or None if it has ended."""
         session = self._by_digest.get(_digest(session_id))
-        if session is not None and session.ends_ms <= self._clock.keys_ms():
+        clock = self._clock
+        if session is not None and (
+            session.ends_ms <= clock.keys_ms() or session.steady_ends_ms <= clock.steady_ms()
+        ):
             self.end(session_id)
             return None
         return session

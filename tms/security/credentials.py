@@ -60,6 +60,8 @@ class Verified:
     ends_ms: int | None
     """When it must be verified again, in ms since 1970; None for never."""
     mechanism: Scheme
+    steady_ends_ms: int | None = None
+    """The same by steady time, which no setting of the clock prolongs."""
 
 
 def credential_of(header: bytes) -> Credential:

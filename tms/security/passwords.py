@@ -191,8 +191,8 @@ class PasswordVerifier:
         if cached is None or not is_right:
             self._right_lately.pop(key, None)
             _refuse(_WRONG)
-        ends_ms = self._clock.now_ms() + REMEMBERED_MS
-        verified = Verified(cached.identity, ends_ms, Scheme.BASIC)
+        ends_ms = self._clock.steady_ms() + REMEMBERED_MS
+        verified = Verified(cached.identity, None, Scheme.BASIC, ends_ms)
         if names is self._names:
             self._remembered[key] = verified
             self._right_lately[key] = None

@@ -38,7 +38,7 @@ VerifyPassword = Callable[[str, str], Awaitable[Verified]]
 class Session:
     """A verified caller, and how long that is valid."""
 
-    __slots__ = ("ends_ms", "identity", "key", "mechanism", "token")
+    __slots__ = ("ends_ms", "identity", "key", "mechanism", "steady_ends_ms", "token")
 
     def __init__(
         self,
@@ -47,22 +47,29 @@ class Session:
         ends_ms: int | None = None,
         token: KeptToken | None = None,
         key: bytes = b"",
+        *,
+        steady_ends_ms: int | None = None,
     ) -> None:
-        """Be valid until `ends_ms`, in ms since 1970; None for ever."""
+        """Be valid until `ends_ms`, in ms since 1970, and `steady_ends_ms`; None for ever."""
         self.identity = identity
         self.mechanism = mechanism
         """None for an anonymous caller."""
         self.ends_ms = NEVER_MS if ends_ms is None else ends_ms
+        self.steady_ends_ms = NEVER_MS if steady_ends_ms is None else steady_ends_ms
         self.token = token
         """The entry of one of our tokens; otherwise None."""
         self.key = key
         """Identifies its credential; empty if it did not come by Authorization."""
 
-    def is_over(self, grants: Grants, now_ms: int) -> bool:
+    def remaining_ms(self, clock: Clock) -> int:
+        """Return for how long it is valid, unless its token is revoked or changed."""
+        return min(self.ends_ms - clock.keys_ms(), self.steady_ends_ms - clock.steady_ms())
+
+    def is_over(self, grants: Grants, clock: Clock) -> bool:
         """Whether it is no longer valid: it expired, or its token was revoked or changed."""
-        token = self.token
-        if token is None or now_ms >= self.ends_ms:
-            return now_ms >= self.ends_ms
+        token, is_expired = self.token, self.remaining_ms(clock) <= 0
+        if is_expired or token is None:
+            return is_expired
         current = grants.token(token.id)
         return current is not token and current != token
 
@@ -100,7 +107,7 @@ class Sessions:
     def cached(self, header: bytes) -> Session | None:
         """Return the cached session of a value of Authorization if it is still valid."""
         session = self._by_key.get(key_of(header))
-        if session is None or session.is_over(self._grants, self._clock.keys_ms()):
+        if session is None or session.is_over(self._grants, self._clock):
             return None
         return session
 
@@ -120,7 +127,13 @@ class Sessions:
             session = self._of_token(credential.value, key)
         else:
             verified = await self._verified(credential, address)
-            session = Session(verified.identity, verified.mechanism, verified.ends_ms, key=key)
+            session = Session(
+                verified.identity,
+                verified.mechanism,
+                verified.ends_ms,
+                key=key,
+                steady_ends_ms=verified.steady_ends_ms,
+            )
         self._keep(session)
         return session
 

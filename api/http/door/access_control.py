@@ -177,7 +177,7 @@ class AccessControl:
         if header is None or operation is None:
             return False
         kept = self._decisions.get((key_of(header), operation.name, request.path))
-        if kept is None or self._clock.keys_ms() >= kept[0] or self.grants.is_stale:
+        if kept is None or self._clock.steady_ms() >= kept[0] or self.grants.is_stale:
             return False
         if request.fields.caller is not ANYBODY:
             return False
@@ -224,7 +224,7 @@ class AccessControl:
             return
         if len(self._decisions) >= _DECISIONS_MAX:
             del self._decisions[next(iter(self._decisions))]
-        until_ms = min(session.ends_ms, self._clock.keys_ms() + _KEPT_MS)
+        until_ms = self._clock.steady_ms() + min(session.remaining_ms(self._clock), _KEPT_MS)
         self._decisions[key, operation.name, request.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
@@ -313,7 +313,7 @@ class AccessControl:
         admission, operation = _of(request), request.operation
         session = admission.session
         assert session is not None, "a request that continues was admitted"
-        if session.is_over(self.grants, self._clock.keys_ms()):
+        if session.is_over(self.grants, self._clock):
             before, session = session, await self._verified_anew(request, session)
             admission.session = session
             if session.identity != before.identity:

@@ -5,11 +5,14 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from api.console.browser_sessions import OWN_MAX
+from api.console.browser_sessions import LIFE_S, OWN_MAX, BrowserSessions
 from tests.api.console.site import NS, PAGE, Site
 from tests.api.doors import ROOT
+from tests.api.rest import NOW_MS
+from tests.manual_clock import ManualClock
 from tests.waiting import until
 from tms.security.resources import Action
+from tms.security.sessions import NEVER_MS
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +40,18 @@ async def test_signing_in_leads_nowhere_else(guarded_site: Site, back: str) -> N
     answer = await browser.http.post("/console/sign-in", data=data)
     assert answer.status_code == HTTPStatus.SEE_OTHER
     assert answer.headers["location"] == "../console"
+
+
+@pytest.mark.parametrize("step_ms", [0, -86_400_000, 86_400_000])
+def test_a_session_lasts_as_long_whatever_the_clock_is_set_to(step_ms: int) -> None:
+    clock = ManualClock(NOW_MS)
+    sessions = BrowserSessions(clock)
+    session_id = sessions.begin(b"x", "ann", NEVER_MS)
+    clock.step(step_ms)
+    clock.advance(1000 * LIFE_S - 1)
+    assert sessions.find(session_id) is not None
+    clock.advance(1)
+    assert sessions.find(session_id) is None
 
 
 async def test_the_cookie_is_a_session_of_the_console_alone(guarded_site: Site) -> None:

@@ -315,6 +315,31 @@ async def test_a_password_is_verified_again_while_a_poll_waits(
 
 
 @pytest.mark.parametrize("way", WAYS)
+async def test_a_removed_password_is_refused_although_the_clock_was_set_back(
+    anyio_backend: object, tmp_path: Path, way: str
+) -> None:
+    file, clock = tmp_path / "passwords", ManualClock(NOW_MS)
+    file.write_text(f"ann:{hash_password('right')}\n")
+    verifier = PasswordVerifier(str(file), clock)
+    async with pair_of_servers(passwords=verifier.verify) as pair:
+        await pair.services.messaging.create_topic(T)
+        await pair.allow("ann", Action.CONSUME)
+        headers = {"authorization": f"Basic {base64.b64encode(b'ann:right').decode()}"}
+
+        async def poll() -> int:
+            http = pair.servers[way].http
+            return (await http.post(f"{TOPIC}/poll", json={}, headers=headers)).status_code
+
+        assert await poll() == await poll() == 200
+        file.write_text("# nobody\n")
+        for each in (clock, pair.clock):
+            each.step(-86_400_000)
+            each.advance(REMEMBERED_MS)
+        assert await poll() == 401
+    await verifier.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("count", [1, 3])
 async def test_a_group_that_is_taken_out_of_the_file_ends_polls_that_wait(
     anyio_backend: object, tmp_path: Path, way: str, count: int, quick: None
