@@ -9,7 +9,9 @@ import gc
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -38,7 +40,7 @@ def _nothing_is_told(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 def endless(client: tms.aio.AsyncClient, read: str) -> Endless:
     topic = client.topic("t")
-    return topic.follow() if read == "follow" else topic.group("g").take()
+    return topic.group("g").take() if read == "take" else getattr(topic, read)()
 
 
 def is_waiting(messages: Endless) -> bool:
@@ -172,12 +174,15 @@ def test_a_wait_that_is_cancelled_loses_nothing(url: str, namespace: str, read: 
 
 
 @KINDS
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("read", [*READS, "poll"])
 def test_tasks_share_what_is_read(url: str, namespace: str, read: str) -> None:
     async def scene(_: tms.aio.AsyncClient, messages: Endless) -> None:
         given: list[bytes] = []
+        each_got_one = asyncio.Barrier(4)
 
         async def work() -> None:
+            given.append((await anext(messages)).payload)
+            await each_got_one.wait()
             async for message in messages:
                 given.append(message.payload)
                 await turns()
@@ -236,19 +241,22 @@ def test_a_poll_is_gone_on_with_after_a_break(client: tms.Client, topic: tms.Top
 
 
 @KINDS
-@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("read", [*READS, "poll"])
 def test_threads_share_what_is_read_and_one_closes_it(topic: tms.Topic, read: str) -> None:
     topic.publish([b"%d" % number for number in range(COUNT)])
     group = topic.group("g")
     group.create()
-    messages: tms.Messages[tms.Message] | tms.Messages[tms.GroupMessage]
-    messages = topic.follow() if read == "follow" else group.take()
+    messages: tms.Messages[Any] = group.take() if read == "take" else getattr(topic, read)()
     given: list[bytes] = []
-    with ThreadPoolExecutor(3) as threads:
-        ends = [
-            threads.submit(lambda: given.extend(each.payload for each in messages))
-            for _ in range(3)
-        ]
+    each_got_one = Barrier(3, timeout=WAIT_S_MAX)
+
+    def work() -> None:
+        given.append(next(messages).payload)
+        each_got_one.wait()
+        given.extend(each.payload for each in messages)
+
+    with ThreadPoolExecutor(3) as threads, closing(messages):
+        ends = [threads.submit(work) for _ in range(3)]
         wait_until(lambda: len(given) == COUNT)
         messages.close()
         for end in ends:

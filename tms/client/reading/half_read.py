@@ -72,19 +72,25 @@ class HalfRead:
         self._cause: Exception | None = None
         self.is_over = False
 
-    async def next(self) -> Run | None:
-        """Return the next run; None at the end, or if it is closed in the meantime."""
+    async def next(self, items: list[Any]) -> bool:
+        """Put the next run in reverse into `items`, or leave there what another task has put.
+
+        Returns False at the end, or if it is closed in the meantime.
+        """
         async with self._turn:
+            if items:
+                return True
             if self._timeout_s is not None:
                 self._end_s, self._timeout_s = monotonic() + self._timeout_s, None
             if not self.is_over:
                 run = await self._next()
                 if not self.is_over:
                     self.is_over = run is None
-                    return run
+                    items[:] = reversed(run or ())
+                    return not self.is_over
             if self._cause is not None:
                 raise self._cause
-            return None
+            return False
 
     async def _next(self) -> Run | None:
         waiting = self._waiting = asyncio.timeout(None)
@@ -216,14 +222,13 @@ class AsyncMessages(Generic[Item]):
             self._loop = asyncio.get_running_loop()
             self._readers.begin(reading)
         try:
-            run = await reading.next()
+            has_items = await reading.next(self._items)
         except Exception:
             await self.aclose()
             raise
-        if run is None:
+        if not has_items:
             self._forget()
             raise StopAsyncIteration
-        self._items[:0] = reversed(run)
 
     def _forget(self) -> None:
         self._loop = None

@@ -23,7 +23,6 @@ from collections.abc import (
     Collection,
     Iterator,
     Mapping,
-    Sequence,
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -225,17 +224,17 @@ class Bridge:
         if life is self.life and life.loop is not None:
             life.loop.start_closing(runs.aclose)
 
-    def _next(self, life: Life, runs: Runs) -> Sequence[Any] | None:
+    def _next(self, life: Life, runs: Runs, items: list[Any]) -> bool:
         if life is not self.life:
             raise RuntimeError(
                 "these messages were asked for before os.fork() and are given to the parent: "
                 "poll again in the child"
             )
         life.half_read.add(runs)
-        run = self._call(life, runs.next, is_read=True)
-        if run is None:
+        has_items = self._call(life, partial(runs.next, items), is_read=True)
+        if not has_items:
             life.half_read.discard(runs)
-        return run
+        return has_items
 
     def close(self) -> None:
         """Cancel running calls, call `last`, end the thread. Closing twice is harmless."""

@@ -1,6 +1,6 @@
 """Messages one by one, for threads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 Item = TypeVar("Item")
@@ -17,8 +17,8 @@ class Closable(Protocol):
 class Runs(Closable, Protocol):
     """Runs of messages: `tms.client.reading.half_read.HalfRead`."""
 
-    async def next(self) -> Sequence[Any] | None:
-        """Return the next run; None at the end, or if it is closed in the meantime."""
+    async def next(self, items: list[Any]) -> bool:
+        """Fill `items` with the next run in reverse if it is empty; return False at the end."""
         ...
 
 
@@ -34,11 +34,14 @@ class Messages(Generic[Item]):
 
     def __init__(
         self,
-        next_run: Callable[[], Sequence[Any] | None],
+        next_run: Callable[[list[Any]], bool],
         end: Callable[[], None],
         form: Callable[[Any], Item] | None = None,
     ) -> None:
-        """Iterate over the items of `next_run`, converted by `form`, until `end`."""
+        """Iterate over the items that `next_run` puts into a list, converted by `form`.
+
+        Call `end` if that fails, after its end, and after `close`.
+        """
         self._next_run = next_run
         self._end: Callable[[], None] | None = end
         self._form = form
@@ -60,26 +63,30 @@ class Messages(Generic[Item]):
                 return item if self._form is None else self._form(item)
 
     def _fetch(self) -> None:
+        items = self._items
         if self._end is None:
             raise StopIteration
         try:
-            run = self._next_run()
+            if self._next_run(items):
+                return
         except BaseException:
-            if self._end is None:  # closed in the meantime
+            if items is not self._items:  # closed in the meantime
                 raise StopIteration from None
-            self.close()
+            self._finish()
             raise
-        if run is None or self._end is None:
-            self.close()
-            raise StopIteration
-        self._items[:0] = reversed(run)
+        self._finish()
+        raise StopIteration
+
+    def _finish(self) -> None:
+        """End the source; other threads may still take what it gave."""
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     def close(self) -> None:
         """End it, without waiting. Closing twice is harmless."""
-        end, self._end = self._end, None
-        if end is not None:
-            self._items = []
-            end()
+        self._finish()
+        self._items = []  # what a waiting thread still gets is dropped with the old list
 
     def __del__(self) -> None:
         """End it. The garbage collector may call this: it takes no lock."""
