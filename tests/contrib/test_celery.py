@@ -7,7 +7,7 @@ import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from celery.signals import setup_logging
-from kombu import Connection
+from kombu import Connection, Exchange, Producer, Queue
 
 import tms
 import tms.contrib.celery
@@ -80,6 +80,39 @@ def test_messages_are_given_back_rejected_and_purged(url: str) -> None:
         assert queue.qsize() == 0
         with pytest.raises(queue.Empty):
             queue.get(block=False)
+
+
+@pytest.mark.parametrize("settle", ["ack", "reject", "requeue"])
+def test_a_task_whose_settlement_is_refused_makes_room_for_another(url: str, settle: str) -> None:
+    with Connection(url.replace("http://", "tms://")) as connection:
+        queue = connection.SimpleQueue("refused")
+        queue.put({})
+        message = queue.get(timeout=WAIT_S_MAX)
+        message.channel.basic_qos(0, 1, False)
+        with tms.connect(url) as client:
+            client.topic("refused").delete()
+        assert not message.channel.qos.can_consume()
+        with pytest.raises(tms.TopicNotFound):
+            getattr(message, settle)()
+        assert message.channel.qos.can_consume()
+
+
+def test_a_message_in_two_queues_is_settled_in_each(url: str) -> None:
+    """If one cannot be given back when the channel closes, the others are."""
+    with Connection(url.replace("http://", "tms://")) as connection, tms.connect(url) as client:
+        channel = connection.channel()
+        exchange = Exchange("orders", type="topic", channel=channel)
+        for name in ("audit", "billing", "deleted"):
+            Queue(name, exchange, routing_key="order.#", channel=channel).declare()
+        Producer(channel, exchange).publish({}, routing_key="order.new")
+        channel.basic_get("deleted")
+        audit, _ = channel.basic_get("audit"), channel.basic_get("billing")
+        audit.ack()
+        groups = [client.topic(name).group("celery") for name in ("audit", "billing")]
+        assert [group.show().state.open for group in groups] == [0, 1]
+        client.topic("deleted").delete()
+        channel.close()
+        assert [len(group.take_once(1, 0)) for group in groups] == [0, 1]
 
 
 def test_queues_with_names_that_no_topic_may_have_stay_apart() -> None:

@@ -11,9 +11,11 @@ remote control and no events. Needs the extra `celery`.
 """
 
 import re
+from contextlib import suppress
 from hashlib import sha256
 from queue import Empty
 from typing import Any, Final
+from uuid import uuid4
 
 from kombu.transport import TRANSPORT_ALIASES, virtual
 from kombu.utils.json import dumps, loads
@@ -26,6 +28,7 @@ _GROUP: Final = "celery"
 _LEASE_S: Final = 1800
 _WAIT_S: Final = 1.0
 """How long to wait for a task at a time, in all queues together."""
+_CLOSE_S: Final = 5
 _REFUSED_CHARS = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -82,27 +85,33 @@ class Channel(virtual.Channel):
             raise Empty
         message: dict[str, Any] = loads(taken[0].payload.decode())
         message["redelivered"] = taken[0].attempt > 1
-        self._taken[message["properties"]["delivery_tag"]] = taken[0]
+        # The publisher's tag is the same in each queue to which an exchange routes a message.
+        message["properties"]["delivery_tag"] = tag = uuid4().hex
+        self._taken[tag] = taken[0]
         return message
 
     def basic_ack(self, delivery_tag: str, multiple: bool = False) -> None:  # noqa: FBT001, FBT002
         """Acknowledge a task, durably."""
         taken = self._taken.pop(delivery_tag, None)
-        if taken is not None:
-            taken.ack()
-        super().basic_ack(delivery_tag, multiple)
+        try:
+            if taken is not None:
+                taken.ack()
+        finally:  # otherwise it counts as prefetched until the worker ends
+            super().basic_ack(delivery_tag, multiple)
 
     def basic_reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT001, FBT002
         """Give a task back; otherwise make it a dead letter, or drop it if the group has none."""
         taken = self._taken.pop(delivery_tag, None)
-        if taken is not None and requeue:
-            taken.release()
-        elif taken is not None:
-            try:
-                taken.reject("rejected by Celery")
-            except InvalidRequest:
-                taken.ack()
-        super().basic_reject(delivery_tag, requeue=False)
+        try:
+            if taken is not None and requeue:
+                taken.release()
+            elif taken is not None:
+                try:
+                    taken.reject("rejected by Celery")
+                except InvalidRequest:
+                    taken.ack()
+        finally:
+            super().basic_reject(delivery_tag, requeue=False)
 
     def _size(self, queue: str) -> int:
         state = self._group(queue).show().state
@@ -123,8 +132,10 @@ class Channel(virtual.Channel):
     def close(self) -> None:
         """Give back all tasks that are not settled."""
         if not self.closed:
-            for taken in self._taken.values():
-                taken.release()
+            with tms.deadline(_CLOSE_S):
+                for taken in self._taken.values():
+                    with suppress(TmsError, RuntimeError):  # its lease expires anyway
+                        taken.release()
             self._taken.clear()
         super().close()
 
