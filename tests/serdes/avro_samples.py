@@ -108,6 +108,7 @@ FAMILIES: Sequence[Sequence[Maker]] = (
     (_primitive, _primitive, _logical, _decimal, _fixed, _enum),
 )
 """Leaves: without logical types, and with them."""
+DATE = {"type": "int", "logicalType": "date"}
 BRANCHES: Sequence[Sequence[str]] = (["boolean"], ["int", "long", "float", "double"], ["string"])
 
 
@@ -152,7 +153,8 @@ def _union(draw: st.DrawFn, names: _Names, leaves: Sequence[Maker], depth: int) 
     for index in chosen:
         if index < len(BRANCHES):
             kind = draw(st.sampled_from(BRANCHES[index]))
-            drawn.append((kind, PRIMITIVES[kind]))
+            is_date = "int" in BRANCHES[index] and _logical in leaves and draw(st.booleans())
+            drawn.append((DATE, st.dates()) if is_date else (kind, PRIMITIVES[kind]))
         elif index == len(BRANCHES):
             drawn.append(_fixed(draw, names))
         elif index == len(BRANCHES) + 1:

@@ -1,5 +1,6 @@
 """Avro's values: random schemas, their JSON, and the errors for values that do not fit."""
 
+import datetime as dt
 import io
 import json
 import math
@@ -11,7 +12,7 @@ from avro.schema import parse
 from hypothesis import given, settings
 
 from tests.scale import scaled
-from tests.serdes.avro_samples import TREE, schemas_with_value, trees
+from tests.serdes.avro_samples import DATE, TREE, schemas_with_value, trees
 from tests.serdes.compiling import avro, record
 from tms.core.values.schema_types import AVRO
 from tms.serdes.compiling import compiled
@@ -229,6 +230,30 @@ def test_json_says_which_branch_of_a_union_is_encoded(text: bytes, index: int) -
     serde = avro(["null", "int", "long", *records, {"type": "map", "values": "int"}])
 
     assert serde.encode(serde.from_json(text))[0] == index * 2
+
+
+@pytest.mark.parametrize("value", [dt.date(2020, 1, 2), "soon", "2020-01-02", None])
+@pytest.mark.parametrize("is_date_first", [True, False])
+@pytest.mark.parametrize(
+    "text", ["string", {"type": "enum", "name": "E", "symbols": ["soon", "never"]}]
+)
+def test_text_beside_a_date_stays_text(value: Any, is_date_first: bool, text: Any) -> None:  # noqa: FBT001
+    serde = avro(["null", DATE, text] if is_date_first else ["null", text, DATE])
+    if value == "2020-01-02" and text != "string":
+        with pytest.raises(Unencodable, match="'2020-01-02' is not of type null or "):
+            serde.encode(value)
+        return
+    assert serde.decode(serde.encode(value), 0) == value
+    assert serde.from_json(serde.to_json(value)) == value
+
+
+def test_a_moment_is_not_cut_down_to_a_date() -> None:
+    moment = dt.datetime(2020, 1, 2, 3, tzinfo=dt.UTC)
+    serde = avro([DATE, {"type": "long", "logicalType": "timestamp-millis"}])
+    assert serde.decode(serde.encode(moment), 0) == moment
+    for alone in (DATE, ["null", DATE]):
+        encoded = avro(alone).encode("2020-01-02")
+        assert avro(alone).decode(encoded, 0) == dt.date(2020, 1, 2)
 
 
 def test_a_default_is_what_its_json_says() -> None:

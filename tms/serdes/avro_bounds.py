@@ -3,9 +3,13 @@
 1. Values of a schema that contains itself are nested at most `LEVELS_MAX` deep, because fastavro's
    C code has no limit and crashes the process. The bytes are checked before it reads them.
 2. A decimal has at most `DECIMAL_BYTES_MAX`: its time is quadratic, and a megabyte takes minutes.
-   This applies to all uses of fastavro in the process, because it has one table of logical types.
+3. In a union with other types, a date is not written as text or as a moment: fastavro would refuse
+   any other text, and cut a moment down to its date.
+
+2 and 3 apply to all uses of fastavro in the process, because it has one table of logical types.
 """
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from io import BytesIO
@@ -13,6 +17,7 @@ from typing import Any
 
 import fastavro
 from fastavro.read import LOGICAL_READERS
+from fastavro.write import LOGICAL_WRITERS
 
 from tms.serdes.avro_tree import INNER, RECORDS, kind_of
 
@@ -20,10 +25,13 @@ LEVELS_MAX = 180
 """How many records, arrays and maps may be within each other."""
 DECIMAL_BYTES_MAX = 1000
 """About 2,400 digits."""
+HAS_OTHERS = "tms.hasOthers"
+"""An attribute that marks a date as one of several types, beside null."""
 _NUMBER_BYTES_MAX = 10
 _MORE_FOLLOWS = 0x80
 _BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _decimal_of = LOGICAL_READERS["bytes-decimal"]
+_write_date = LOGICAL_WRITERS["int-date"]
 
 
 def check_levels(value: Any, left: int = LEVELS_MAX) -> None:
@@ -117,3 +125,12 @@ def _bounded_decimal(data: bytes, writer: Any = None, reader: Any = None) -> Dec
 
 
 LOGICAL_READERS.update({f"{kind}-decimal": _bounded_decimal for kind in ("bytes", "fixed")})
+
+
+def _written_date(value: Any, schema: Any) -> Any:
+    if HAS_OTHERS in schema and isinstance(value, str | dt.datetime):
+        return value
+    return _write_date(value, schema)
+
+
+LOGICAL_WRITERS["int-date"] = _written_date

@@ -21,7 +21,7 @@ from fastavro.validation import ValidationError
 
 from tms.core.text.credentials import shortened
 from tms.core.values.schema_types import AVRO
-from tms.serdes.avro_bounds import check_levels, read_nested
+from tms.serdes.avro_bounds import HAS_OTHERS, check_levels, read_nested
 from tms.serdes.avro_json import AvroJson, copied
 from tms.serdes.avro_shape import AvroShape
 from tms.serdes.avro_tree import (
@@ -225,11 +225,19 @@ def _unmarked(top: Any) -> Any:
 
 
 def _undotted(parsed: Any) -> Any:
-    """Return a parsed schema, changed, whose names have no leading dots (`spelled`)."""
+    """Return a parsed schema, changed, whose names have no leading dots (`spelled`).
+
+    Dates in unions are marked.
+    """
     if isinstance(parsed, str):
         return parsed.removeprefix(".")
     if isinstance(parsed, list):
-        return [_undotted(branch) for branch in parsed]
+        branches = [_undotted(branch) for branch in parsed]
+        has_others = sum(kind_of(branch) != "null" for branch in branches) > 1
+        for branch in branches if has_others else ():
+            if isinstance(branch, dict) and branch.get("logicalType") == "date":
+                branch[HAS_OTHERS] = True
+        return branches
     kind = parsed["type"]
     if kind in INNER:
         parsed[INNER[kind]] = _undotted(parsed[INNER[kind]])
