@@ -4,15 +4,26 @@ import datetime as dt
 import io
 import json
 import math
+from array import array
 from typing import Any
 
 import pytest
 from avro.io import BinaryDecoder, DatumReader
 from avro.schema import parse
-from hypothesis import given, settings
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.scale import scaled
-from tests.serdes.avro_samples import DATE, TREE, schemas_with_value, trees
+from tests.serdes.avro_samples import (
+    DATE,
+    INTS,
+    LOGICAL,
+    LONGS,
+    TEXTS,
+    TREE,
+    schemas_with_value,
+    trees,
+)
 from tests.serdes.compiling import avro, record
 from tms.core.values.schema_types import AVRO
 from tms.serdes.compiling import compiled
@@ -139,6 +150,43 @@ def test_a_value_that_does_not_fit_is_refused_with_its_field(
         avro(ORDER).encode(GIVEN | change)
 
     assert (raised.value.field, raised.value.reason) == (field, reason)
+
+
+@few
+@given(st.sampled_from(list(LOGICAL)), st.one_of(INTS, LONGS, TEXTS))
+@example(("string", "uuid"), "customer 7")
+@example(("int", "date"), 10**9)
+@example(("int", "time-millis"), 90_000_000)
+@example(("long", "timestamp-millis"), 1 << 62)
+def test_what_could_not_be_decoded_is_refused(kind: tuple[str, str], value: Any) -> None:
+    serde = avro(record("R", a={"type": kind[0], "logicalType": kind[1]}))
+    try:
+        encoded = serde.encode({"a": value})
+    except Unencodable:
+        return
+    serde.decode(encoded, 0)
+
+
+@pytest.mark.parametrize("infinite", [math.inf, -math.inf])
+def test_a_number_too_large_for_a_float_is_refused(infinite: float) -> None:
+    serde = avro(record("R", a="float", b={"type": "array", "items": ["null", "float"]}))
+    large = math.copysign(1e300, infinite)
+    for value in ({"a": large, "b": []}, {"a": 1.0, "b": [None, infinite, large]}):
+        with pytest.raises(Unencodable, match="e\\+300"):
+            serde.encode(value)
+    for values in ([infinite, math.nan, 3.4e38], array("f", [infinite])):
+        decoded = serde.decode(serde.encode({"a": infinite, "b": values}), 0)
+        assert decoded["a"] == decoded["b"][0] == infinite
+
+
+def test_a_value_that_could_not_be_decoded_is_refused_with_its_field() -> None:
+    serde = avro(record("R", a="int", b=["null", {"type": "string", "logicalType": "uuid"}]))
+    with pytest.raises(Unencodable) as raised:
+        serde.encode({"a": 1, "b": "customer 7"})
+    assert (raised.value.field, raised.value.reason) == (
+        "b",
+        "badly formed hexadecimal UUID string",
+    )
 
 
 @pytest.mark.parametrize("name", list(GIVEN))

@@ -6,8 +6,10 @@ fails for recursive values, accepts values of other types, and ignores unknown f
 """
 
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from numbers import Integral, Real
 from typing import Any
 
 from fastavro.read import LOGICAL_READERS
@@ -228,12 +230,14 @@ def _finite(number: float, kind: str) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _is_whole(value: Any, bits: int) -> bool:
     bound = 1 << bits
-    return isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound
+    return (
+        isinstance(value, Integral) and not isinstance(value, bool) and -bound <= int(value) < bound
+    )
 
 
 def _looks_like_record(value: Any, described: Any) -> bool:
@@ -248,13 +252,15 @@ _FITS: Mapping[str, Callable[[Any, Any], bool]] = {
     "boolean": lambda value, _: isinstance(value, bool),
     "int": lambda value, _: _is_whole(value, 31),
     "long": lambda value, _: _is_whole(value, 63),
-    "float": lambda value, _: _is_number(value),
+    "float": lambda value, _: _is_number(value) and not FLOAT_END <= abs(value) < math.inf,
     "double": lambda value, _: _is_number(value),
     "string": lambda value, _: isinstance(value, str),
     "bytes": lambda value, _: isinstance(value, bytes | bytearray),
     "fixed": lambda value, kind: isinstance(value, bytes) and len(value) == kind["size"],
     "enum": lambda value, kind: isinstance(value, str) and value in kind["symbols"],
-    "array": lambda value, _: isinstance(value, Sequence) and not isinstance(value, str | bytes),
+    "array": lambda value, _: (
+        isinstance(value, Sequence | array) and not isinstance(value, str | bytes)
+    ),
     "map": lambda value, _: isinstance(value, Mapping),
 }
 

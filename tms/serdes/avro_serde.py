@@ -5,7 +5,9 @@
 2. A schema with arrays whose items take no bytes is refused, because a few bytes could announce
    billions of items.
 3. Encoding a value with a field that the schema lacks is an error.
-4. Numbers and decimals are bounded (`avro_bounds`), and JSON is not fastavro's (`avro_json`).
+4. Encoding a value that could not be decoded is an error: fastavro writes any text as a UUID, any
+   number as a date, and a float that is too large as infinity.
+5. Numbers and decimals are bounded (`avro_bounds`), and JSON is not fastavro's (`avro_json`).
 """
 
 import io
@@ -45,6 +47,8 @@ from tms.serdes.serde import (
 )
 
 _REASON_CHARS = 500
+_INFINITIES = (b"\0\0\x80\x7f", b"\0\0\x80\xff")
+"""The bytes of an infinite float, and of one that is too large for 32 bits."""
 _MARKS = ("__fastavro_parsed", "__named_schemas")
 
 
@@ -76,6 +80,7 @@ class AvroSerde(Serde):
         self._reader = reader
         self._named = named
         self._is_nested = shape.is_recursive
+        self._has_logical_types = shape.has_logical_types
         self.record_name = record_name(self._tree.top)
 
     def read_as(self, reader: "AvroSerde") -> "AvroSerde":
@@ -90,13 +95,20 @@ class AvroSerde(Serde):
                 check_levels(value)
             fastavro.validate(value, self.schema, raise_errors=True, strict=True)
             fastavro.schemaless_writer(out, self.schema, value, strict_allow_default=True)
+            data = out.getvalue()
+            if self._has_logical_types:
+                self.decode(data, 0)
+            if any(infinity in data for infinity in _INFINITIES):
+                self.json_form.json_of(value)
         except ValidationError as error:
             raise _misfit(error) from None
+        except Undecodable as error:
+            raise Unencodable(error.reason, error.field) from None
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
         except Exception as error:  # fastavro raises Python's errors for a wrong value.
             raise Unencodable(_told(error)) from None
-        return out.getvalue()
+        return data
 
     def decode(self, data: bytes, at: int) -> Any:
         """Return the value from `at` to the end. Raises `Undecodable`."""

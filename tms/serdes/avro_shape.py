@@ -1,4 +1,4 @@
-"""The shape of an Avro schema, for readers of hostile bytes. Pure."""
+"""The shape of an Avro schema, which decides what must be checked of its values. Pure."""
 
 from typing import Any
 
@@ -6,12 +6,13 @@ from tms.serdes.avro_tree import RECORDS, AvroTree, kind_of, parts_of
 
 
 class AvroShape:
-    """Whether a schema contains itself, and whether it has arrays whose items take no bytes."""
+    """Whether a schema contains itself, has logical types, or arrays whose items take no bytes."""
 
     def __init__(self, tree: AvroTree) -> None:
         """Inspect a valid schema with all that it refers to."""
         self.is_recursive = False
         self.has_empty_items = False
+        self.has_logical_types = False
         self._least: dict[str, int] = {}
         """By a type's full name, how few bytes a value takes: 0, or 1 for more."""
         self._within: list[str] = []
@@ -20,6 +21,7 @@ class AvroShape:
     def _look(self, node: Any) -> int:
         """Return 0 if a value may take no bytes, otherwise 1."""
         kind = kind_of(node)
+        self.has_logical_types |= isinstance(node, dict) and "logicalType" in node
         if kind in RECORDS:
             return self._look_at_record(node)
         inner = [self._look(part) for part in parts_of(node)]
