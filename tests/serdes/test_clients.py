@@ -1,4 +1,4 @@
-"""Clients that publish values: while subjects come and go, in a child, without the extra."""
+"""Clients of values: while subjects come and go, in a child, without the extra."""
 
 import itertools
 import subprocess
@@ -14,6 +14,7 @@ import tms
 from tests.scale import scaled
 from tests.servers.server_process import ROOT, ServerProcess, environment
 from tests.waiting import WAIT_S_MAX
+from tms.core.services.schemas import SchemaReference
 
 DELETIONS = scaled(20)
 AT_ONCE = 5
@@ -58,6 +59,27 @@ WITHOUT = """
             print(error)
     print([each.payload for each in topic.poll()])
 """
+WITH_PART = [
+    (
+        "JSON",
+        '{"type": "object"}',
+        '{"properties": {"p": {"$ref": "part"}}}',
+        "it refers to of_JSON_part version 1, which does not exist",
+    ),
+    (
+        "AVRO",
+        '{"type": "record", "name": "part", "fields": [{"name": "a", "type": "int"}]}',
+        '{"type": "record", "name": "W", "fields": [{"name": "p", "type": "part"}]}',
+        'The type "part" is not defined',
+    ),
+    (
+        "PROTOBUF",
+        'syntax = "proto3"; message P { int32 a = 1; }',
+        'syntax = "proto3"; import "part"; message W { P p = 1; }',
+        "part: File not found.",
+    ),
+]
+"""A type, a schema, another that refers to it, and what is wrong when the first was deleted."""
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +232,25 @@ def test_a_client_without_the_extra_is_told_what_to_install(
         assert each.startswith("values with schemas need more (")
         assert module in each
         assert "schemas" in each.rpartition(":")[2]
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "whole", "reason"), WITH_PART, ids=["json", "avro", "protobuf"]
+)
+def test_values_whose_schema_refers_to_a_deleted_one_are_damaged(
+    server: ServerProcess, kind: str, part: str, whole: str, reason: str
+) -> None:
+    name = f"of_{kind}"
+    text = tms.SchemaText(whole, kind, references=(SchemaReference("part", f"{name}_part", 1),))
+    with tms.connect(server.url) as client:
+        client.registry.register(f"{name}_part", part, kind)
+        client.topic(name).create()
+        client.topic(name).publish({"p": {"a": 1}}, schema=text)
+        client.registry.delete(f"{name}-value")
+        client.registry.delete(f"{name}_part")
+        client.registry.delete(f"{name}_part", permanent=True)
+    with tms.connect(server.url) as client:
+        [record] = client.topic(name).poll(decode=tms.Decoding(damaged="give"))
+        assert record.error == reason
+        with pytest.raises(tms.PayloadUndecodable):
+            list(client.topic(name).poll(decode=True))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from cachetools import LRUCache
 
+from tms.core.errors import SchemaRefused
 from tms.core.services.schemas import AsyncSchemas, SchemaReference, SchemaVersion
 from tms.core.values.schema_types import type_of
 from tms.serdes.compiling import compiled
@@ -15,6 +16,9 @@ from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
 KEPT_MAX = 1000
 """The most cached serdes; the least recently used is dropped first."""
 _REFERENCES_MAX = 1000
+_NOT_FOUND = (40401, 40402, 40403)
+_INVALID = 42201
+"""Also of a registered schema in another form, if something that it refers to was deleted."""
 
 
 class Serdes:
@@ -50,11 +54,16 @@ class Serdes:
         return cached
 
     async def source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
-        """Return a version with everything it refers to. Raises as `AsyncSchemas.schema`."""
+        """Return a version with everything it refers to. Raises as `of_id`."""
         kind = type_of(version.schema_type)
         form, is_whole = kind.value_form, kind.is_form_whole
         if form and (version.references or not is_whole):
-            version = await self._schemas().schema(version.id, subject, form=form)
+            try:
+                version = await self._schemas().schema(version.id, subject, form=form)
+            except SchemaRefused as refused:
+                if refused.detail.get("error_code") != _INVALID:
+                    raise
+                raise UnusableSchema(str(refused.detail.get("reason"))) from None
         references: dict[str, str] = {}
         if not is_whole:
             await self._collect(version.references, form, references)
@@ -69,9 +78,15 @@ class Serdes:
                 continue
             if len(sources) >= _REFERENCES_MAX:
                 raise UnusableSchema(f"it needs more than {_REFERENCES_MAX} others")
-            version = await self._schemas().version(
-                reference.subject, reference.version, deleted=True, form=form
-            )
+            try:
+                version = await self._schemas().version(
+                    reference.subject, reference.version, deleted=True, form=form
+                )
+            except SchemaRefused as refused:
+                if refused.detail.get("error_code") not in _NOT_FOUND:
+                    raise
+                missing = f"{reference.subject} version {reference.version}"
+                raise UnusableSchema(f"it refers to {missing}, which does not exist") from None
             await self._collect(version.references, form, sources)
             sources.setdefault(reference.name, version.schema)
 
