@@ -2,7 +2,8 @@
 
 Its outcome is unknown: a first part may be written, and the rest may still arrive. So the rest is
 kept, and writes are refused while the thread repeats it, until HBase has accepted it. The write has
-then succeeded. A step that HBase refuses for good (a row that is too large) is given up.
+then succeeded. If HBase refuses a step for good (a row that is too large), the steps after it are
+given up too, because later rows rely on earlier ones.
 """
 
 import logging
@@ -25,7 +26,8 @@ class FailedWrites:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._remaining: list[Step] = []
+        self._remaining: list[list[Step]] = []
+        """The steps of each write."""
         self._failure: str | None = None
         self._stop = Event()
         self.failures = 0
@@ -42,9 +44,12 @@ class FailedWrites:
             raise StoreUnavailable(reason=self._failure)
 
     def add(self, reason: str, remaining: Sequence[Step]) -> None:
-        """Refuse writes until the `remaining` steps of a failed one are carried out."""
+        """Refuse writes until the `remaining` steps of a failed one are carried out.
+
+        The last one is a check, which is made even if HBase refuses a step for good.
+        """
         with self._lock:
-            self._remaining += remaining
+            self._remaining.append(list(remaining))
             self.failures += 1
             is_first = self._failure is None
             self._failure = reason
@@ -61,15 +66,18 @@ class FailedWrites:
                     self._failure = None
                     _log.warning("HBase has accepted the failed write; writes continue")
                     return
-                first = self._remaining[0]
+                steps = self._remaining[0]
             try:
-                first()
+                steps[0]()
             except CallFailed as failure:
                 self._failure, pause_s = str(failure), _EVERY_S
                 continue
             except Refused as refusal:
                 _log.error("HBase refuses the failed write permanently: %s", refusal)
-            del self._remaining[0]
+                del steps[1:-1]
+            del steps[0]
+            if not steps:
+                del self._remaining[0]
             pause_s = 0
 
     def stop(self) -> None:

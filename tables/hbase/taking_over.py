@@ -97,7 +97,8 @@ def _finish(rows: StoreRows, unfinished: intents.Intent, token: int) -> None:
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" not in error.detail:
                 raise
-            _log.exception("HBase refuses a part of it permanently, as before")
+            _log.exception("HBase refuses a part of it permanently; the rest is given up")
+            break
     rows.carry_out([intents.done(unfinished.number, token)])
 
 

@@ -192,7 +192,7 @@ def test_what_hbase_refuses_for_good_keeps_nobody_from_taking_over(
     store = HBaseStore(place, gateway_to(place))
     store.take_over(lambda _: None)
 
-    assert rows_of(store, MESSAGE) == []
+    assert rows_of(store, MESSAGE) == rows_of(store, TRANSACTION) == []
     store.close()
 
 

@@ -1,0 +1,87 @@
+"""A write is given up from the first step on that HBase refuses for good, on a simulated HBase."""
+
+from typing import Any
+
+import pytest
+
+from tables.hbase.connections import Refused
+from tables.hbase.store import HBaseStore
+from tables.store import MESSAGE, TRANSACTION
+from tests.contracts.store_contract import rows_of
+from tests.simulation.gateway import PLACE, Call, Mode, Rows, SimulatedGateway
+from tests.waiting import wait_until
+from tms.core.errors import OutcomeUnknown
+
+LIMIT = 1000
+SMALL, LARGE = (b"ns:a:1", b"small"), (b"ns:b:1", bytes(LIMIT))
+
+
+class Strict(SimulatedGateway):
+    """Refuses large cells, as if each row were in a region of its own, and may not answer."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows, lambda: None)
+        self.limit = LIMIT
+        self.is_deaf = False
+
+    def change(self, call: Call) -> Any:
+        if self.is_deaf:
+            raise TimeoutError("no answer")
+        if call.name != "mutateRows":
+            return super().change(call)
+        table, batches, more = call.arguments
+        fitting = [
+            batch
+            for batch in batches
+            if len(batch.row) + len(batch.mutations[0].value or b"") <= self.limit
+        ]
+        super().change(Call("mutateRows", (table, fitting, more)))
+        if fitting != batches:
+            raise Refused("Cell with size")
+        return None
+
+
+def opened(rows: Rows, limit: int = LIMIT) -> tuple[HBaseStore, Strict]:
+    gateway = Strict(rows)
+    store = HBaseStore(PLACE, gateway)
+    store.take_over(lambda _: None)
+    gateway.limit = limit
+    return store, gateway
+
+
+def write(store: HBaseStore, *, is_whole: bool) -> None:
+    """Write messages, one of them too large, and the commit that publishes them."""
+    batch = store.batch()
+    batch.put_rows(MESSAGE, [SMALL, LARGE])
+    batch.put(TRANSACTION, b"commit", b"edits")
+    if is_whole:
+        batch.require_atomic()
+    store.write(batch)
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_after_an_outage_nothing_follows_what_is_refused(*, is_whole: bool) -> None:
+    store, gateway = opened(Rows())
+    gateway.is_deaf = True
+    with pytest.raises(OutcomeUnknown):
+        write(store, is_whole=is_whole)
+    gateway.is_deaf = False
+    wait_until(lambda: store._failed_writes.is_finished)
+
+    assert rows_of(store, TRANSACTION, b"commit") == []
+    store.close()
+
+
+def test_a_server_that_takes_over_writes_nothing_after_what_is_refused() -> None:
+    """The limit was lowered after the intent had been written."""
+    rows = Rows()
+    store, gateway = opened(rows, 2 * LIMIT)
+    gateway.mode, gateway.skip = Mode.HELD, 1
+    with pytest.raises(OutcomeUnknown):
+        write(store, is_whole=True)
+    gateway.is_deaf = True
+    store.close()
+    other, _ = opened(rows)
+
+    assert rows_of(other, TRANSACTION, b"commit") == []
+    other.close()
