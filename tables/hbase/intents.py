@@ -3,7 +3,7 @@
     intent row key  := 0xff "intent", slot uint8, part uint32, token  in the Transaction table
     token           := int64; nothing where it is 0
     part 0          := number int64, parts uint32, the first part of the intent; parts 0: it is done
-    intent          := crc32 uint32 over what follows, runs; cut into parts of 1 MiB
+    intent          := crc32 uint32 over what follows, runs; cut into parts of at least 1 MiB
     run             := flags uint8 (1 delete), table uint8, rows uint32 x row; table by its length
     row             := key uint16, value uint32, both by their lengths
 
@@ -14,6 +14,9 @@ marked as done, or until the next one exists, which is put after it was done.
 The token is that of the leader that put the intent. Only intents of the greatest token count, and a
 leader that takes a store over first marks an intent under its own token as done. So late intents of
 an earlier leader neither count nor overwrite anything.
+
+Part 0 is at least as large as the largest row of the runs. So if that row is above a limit of
+HBase's, HBase refuses the intent, and nothing of the batch is written.
 
 A slot is not used while a call may still put its part 0 late, hence several slots. A late part 0
 has a smaller number than the greatest.
@@ -76,7 +79,10 @@ def intent(number: int, runs: Sequence[Run], token: int = 0) -> list[Run]:
     """Return the runs to carry out first, so that the next server finds `runs`."""
     body = b"".join(_encoded(runs))
     whole = _CHECKSUM.pack(crc32(body)) + body
-    first, *others = [whole[at : at + _PART_BYTES] for at in range(0, len(whole), _PART_BYTES)]
+    sizes = [len(row) + len(value) for run in runs for row, value in run.rows.items()]
+    row_bytes = max(sizes, default=0)
+    size = max(_PART_BYTES, row_bytes - _HEAD.size - len(key_of(number, token=token)))
+    first, *others = [whole[at : at + size] for at in range(0, len(whole), size)]
     head = {key_of(number, token=token): _HEAD.pack(number, len(others) + 1) + first}
     rest = {key_of(number, part, token): data for part, data in enumerate(others, 1)}
     return [Run(TRANSACTION, is_delete=False, rows=rows) for rows in (rest, head) if rows]

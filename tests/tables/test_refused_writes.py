@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
+from tables.hbase import intents
 from tables.hbase.connections import Refused
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE, TRANSACTION
-from tests.contracts.store_contract import rows_of
+from tests.contracts.store_contract import put, rows_of
 from tests.simulation.gateway import PLACE, Call, Mode, Rows, SimulatedGateway
 from tests.waiting import wait_until
-from tms.core.errors import OutcomeUnknown
+from tms.core.errors import OutcomeUnknown, StoreUnavailable
 
 LIMIT = 1000
 SMALL, LARGE = (b"ns:a:1", b"small"), (b"ns:b:1", bytes(LIMIT))
@@ -21,7 +22,7 @@ class Strict(SimulatedGateway):
 
     def __init__(self, rows: Rows) -> None:
         super().__init__(rows, lambda: None)
-        self.limit = LIMIT
+        self.limits = dict.fromkeys(rows.tables, LIMIT)
         self.is_deaf = False
 
     def change(self, call: Call) -> Any:
@@ -30,10 +31,9 @@ class Strict(SimulatedGateway):
         if call.name != "mutateRows":
             return super().change(call)
         table, batches, more = call.arguments
+        limit = self.limits[table]
         fitting = [
-            batch
-            for batch in batches
-            if len(batch.row) + len(batch.mutations[0].value or b"") <= self.limit
+            each for each in batches if len(each.row) + len(each.mutations[0].value or b"") <= limit
         ]
         super().change(Call("mutateRows", (table, fitting, more)))
         if fitting != batches:
@@ -41,11 +41,11 @@ class Strict(SimulatedGateway):
         return None
 
 
-def opened(rows: Rows, limit: int = LIMIT) -> tuple[HBaseStore, Strict]:
+def opened(rows: Rows, intent_limit: int = LIMIT) -> tuple[HBaseStore, Strict]:
     gateway = Strict(rows)
+    gateway.limits[PLACE.name_of(TRANSACTION)] = intent_limit
     store = HBaseStore(PLACE, gateway)
     store.take_over(lambda _: None)
-    gateway.limit = limit
     return store, gateway
 
 
@@ -57,6 +57,23 @@ def write(store: HBaseStore, *, is_whole: bool) -> None:
     if is_whole:
         batch.require_atomic()
     store.write(batch)
+
+
+def test_of_a_whole_write_nothing_exists_if_a_row_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(intents, "_PART_BYTES", 100)
+    rows = Rows()
+    store, _ = opened(rows)
+    with pytest.raises(StoreUnavailable, match="Cell with size"):
+        write(store, is_whole=True)
+    assert rows_of(store, MESSAGE) == []
+    put(store, MESSAGE, SMALL)
+    store.close()
+    other, _ = opened(rows)
+
+    assert rows_of(other, MESSAGE) == [SMALL]
+    other.close()
 
 
 @pytest.mark.parametrize("is_whole", [False, True])
@@ -73,7 +90,7 @@ def test_after_an_outage_nothing_follows_what_is_refused(*, is_whole: bool) -> N
 
 
 def test_a_server_that_takes_over_writes_nothing_after_what_is_refused() -> None:
-    """The limit was lowered after the intent had been written."""
+    """HBase accepted the intent, because its table has another limit."""
     rows = Rows()
     store, gateway = opened(rows, 2 * LIMIT)
     gateway.mode, gateway.skip = Mode.HELD, 1

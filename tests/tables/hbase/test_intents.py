@@ -85,6 +85,16 @@ def test_the_greatest_number_counts_however_late_another_comes() -> None:
 
 
 @pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("token", [0, 1])
+def test_its_largest_row_is_its_last_and_as_large_as_the_largest_of_the_runs(token: int) -> None:
+    rows = intent(1, [*SOME, Run(TRANSACTION, is_delete=False, rows={b"k": bytes(99)})], token)
+    sizes = [len(row) + len(value) for run in rows for row, value in run.rows.items()]
+
+    assert len(sizes) > 2
+    assert max(sizes) == sizes[-1] == 100
+
+
+@pytest.mark.usefixtures("_small_parts")
 def test_a_damaged_one_is_reported() -> None:
     for damage in (b"", b"damaged"):
         rows = Rows()

@@ -173,7 +173,8 @@ def test_what_hbase_refuses_for_good_keeps_nobody_from_taking_over(
     mortal = Mortal(place)
     batch = mortal.store.batch()
     batch.require_atomic()
-    batch.put_rows(MESSAGE, [(b"ns:a:1", bytes(17 * 1024 * 1024))])
+    sizes = ((b"ns:a:1", 9), (b"ns:b:1", 17))  # the first one fits, and has a call of its own
+    batch.put_rows(MESSAGE, [(key, bytes(size * 1024 * 1024)) for key, size in sizes])
     batch.put_rows(TRANSACTION, ROW[TRANSACTION])
     refused = mortal.gateway.once
 
