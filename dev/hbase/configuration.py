@@ -75,9 +75,9 @@ def common_site(
         "hbase.rpc.timeout": str(min(10, give_up_s) * 1000),
         "hbase.client.operation.timeout": give_up,
         "hbase.client.meta.operation.timeout": give_up,
-        # A message may have 10 MiB, and its row is a little larger.
+        # A message may have 10 MiB, and its row is a little larger. Tests see both sides refuse.
         "hbase.client.keyvalue.maxsize": str(16 * 1024 * 1024),
-        "hbase.server.keyvalue.maxsize": str(16 * 1024 * 1024),
+        "hbase.server.keyvalue.maxsize": str(12 * 1024 * 1024),
     }
 
 

@@ -26,8 +26,9 @@ T = TypeVar("T")
 
 _PAUSE_S = 0.05
 _PAUSE_S_MAX = 1.0
-_REASON_CHARACTERS = 200
-_FOREVER_REFUSED = ("DoNotRetryIOException: Cell with size",)
+_REASON_CHARACTERS = 300
+_FOREVER_REFUSED = ("DoNotRetryIOException: Cell with size", "DoNotRetryIOException: Cell[")
+"""Sent by a region server if a cell is too large; the latter in HBase 2.6."""
 _MISSING = ("TableNotFoundException", "TableNotEnabledException", "TableNotDisabledException")
 _LACKS_MEMORY = ("OutOfMemoryError", "GC overhead limit", "RegionTooBusyException")
 """Found in Java's trace if a region server has no memory left, or none for more writes."""

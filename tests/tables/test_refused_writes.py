@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import happybase  # noqa: F401  what follows needs it imported first
 import pytest
+from Hbase_thrift import IOError as HBaseError
 
 from tables.hbase import intents
-from tables.hbase.connections import Refused
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE, TRANSACTION
 from tests.contracts.store_contract import put, rows_of
@@ -14,6 +15,11 @@ from tests.waiting import wait_until
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
 
 LIMIT = 1000
+TOO_LARGE = (
+    b"org.apache.hadoop.hbase.client.RetriesExhaustedWithDetailsException: Failed 1 action: "
+    b"org.apache.hadoop.hbase.DoNotRetryIOException: Cell[k/d:v/LATEST_TIMESTAMP/Put/vlen=1001]"
+    b" with size 1021 exceeds limit of 1000 bytes\n\tat org.apache.hadoop.hbase.regionserver"
+)
 SMALL, LARGE = (b"ns:a:1", b"small"), (b"ns:b:1", bytes(LIMIT))
 
 
@@ -37,7 +43,7 @@ class Strict(SimulatedGateway):
         ]
         super().change(Call("mutateRows", (table, fitting, more)))
         if fitting != batches:
-            raise Refused("Cell with size")
+            raise HBaseError(message=TOO_LARGE)
         return None
 
 
@@ -65,7 +71,7 @@ def test_of_a_whole_write_nothing_exists_if_a_row_is_refused(
     monkeypatch.setattr(intents, "_PART_BYTES", 100)
     rows = Rows()
     store, _ = opened(rows)
-    with pytest.raises(StoreUnavailable, match="Cell with size"):
+    with pytest.raises(StoreUnavailable, match="exceeds limit of 1000 bytes"):
         write(store, is_whole=True)
     assert rows_of(store, MESSAGE) == []
     put(store, MESSAGE, SMALL)

@@ -177,9 +177,13 @@ def test_an_empty_value_is_not_taken_for_none(hbase_store: HBaseStore) -> None:
     assert hbase_store.compare_and_put(METADATA, b"k", b"", b"1")
 
 
-def test_a_row_that_is_too_large_is_refused_and_holds_nothing_up(hbase_store: HBaseStore) -> None:
-    with pytest.raises(StoreUnavailable, match="size too large"):
-        put(hbase_store, MESSAGE, (b"k", bytes(17 * 1024 * 1024)))
+@pytest.mark.parametrize(("mebibytes", "reason"), [(13, "exceeds limit"), (17, "size too large")])
+def test_a_row_that_is_too_large_is_refused_and_holds_nothing_up(
+    hbase_store: HBaseStore, mebibytes: int, reason: str
+) -> None:
+    """A region server refuses the first one, and the gateway the other."""
+    with pytest.raises(StoreUnavailable, match=reason):
+        put(hbase_store, MESSAGE, (b"k", bytes(mebibytes * 1024 * 1024)))
 
     put(hbase_store, MESSAGE, (b"k", b"v"))
     assert rows_of(hbase_store, MESSAGE) == [(b"k", b"v")]
