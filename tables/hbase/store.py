@@ -271,7 +271,7 @@ class HBaseStore:
             self.carry_out(runs, announced, is_fenced=self._opened_token > 0)
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" in error.detail:
-                with suppress(OutcomeUnknown):  # it will be done; the caller gets `error`
+                with suppress(OutcomeUnknown, StoreUnavailable):  # the next write retires it
                     self.carry_out([intents.done(number, self._token)])
             raise
 

@@ -95,6 +95,15 @@ def test_after_an_outage_nothing_follows_what_is_refused(*, is_whole: bool) -> N
     store.close()
 
 
+def test_a_half_refused_write_is_of_unknown_outcome_even_if_its_intent_cannot_be_retired() -> None:
+    store, gateway = opened(Rows(), 2 * LIMIT)
+    gateway.mode = Mode.REPEATED  # the first put of the intent may arrive late
+    with pytest.raises(OutcomeUnknown, match="exceeds limit"):
+        write(store, is_whole=True)
+    assert rows_of(store, MESSAGE) == [SMALL]
+    store.close()
+
+
 def test_a_server_that_takes_over_writes_nothing_after_what_is_refused() -> None:
     """HBase accepted the intent, because its table has another limit."""
     rows = Rows()
