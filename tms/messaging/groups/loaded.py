@@ -101,6 +101,8 @@ class LoadedGroups(Participant):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed: set[LoadedGroup] = set()
         """Groups with edits that are not in a flush yet."""
+        self._in_flush: set[LoadedGroup] = set()
+        """Groups with edits in the running flush."""
         self._is_reading = engine.access is StoreAccess.READ
         self._flush_s = _FLUSH_S if engine.tables.is_embedded else _FLUSH_S_ELSEWHERE
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -331,10 +333,11 @@ class LoadedGroups(Participant):
             if is_due and group.snapshotting is None and group.frozen is None:
                 group.frozen = group.log.next_number, freeze(group.commands.state)
                 group.rows = group.row_bytes = group.commands.edit_ids = 0
-        self._changed.clear()
+        self._in_flush, self._changed = self._changed, set()
 
     def after_flush(self) -> None:
         """Write the snapshots whose rows have become durable."""
+        self._in_flush.clear()
         for group in self._groups.values():
             if group.frozen is not None and group.snapshotting is None and not group.is_kept_still:
                 number, frozen = group.frozen
@@ -343,6 +346,7 @@ class LoadedGroups(Participant):
 
     def flush_failed(self) -> None:
         """Drop all groups: a failed write may be in the store or not."""
+        self._in_flush.clear()
         for group in self.loaded:
             self.drop(group)
 
@@ -434,9 +438,11 @@ class LoadedGroups(Participant):
         before = monotonic() - idle_s
         for group in self.loaded:
             is_used = group.in_use or group.waiting or group.snapshotting or group.burial_timer
+            # Read again now, it would lack the changes of the running flush.
+            is_in_flush = group in self._in_flush or group.ending is not None
             commands = group.commands
             is_busy = commands.state.deliveries or commands.has_edits or group in self._changed
-            if not is_used and group.used_s <= before and not is_busy:
+            if not is_used and group.used_s <= before and not (is_busy or is_in_flush):
                 self.drop(group)
 
     async def close(self) -> None:

@@ -109,10 +109,12 @@ class GroupChange(PositionsWrite):
         positions.current[name] = self._changed = changed
         self._versions.record(changed.version)
         self._table.put(batch, positions.state.prefix, changed)
+        self._group.in_use += 1  # until it is durable; a failed flush drops the group
 
     def on_durable(self) -> None:
         """Apply the settings in memory."""
         assert self._changed is not None
+        self._group.in_use -= 1
         self._positions[0].durable[self._group.name] = self._changed
         if self._group.commands.settings.paused and not self._changed.settings.paused:
             self._group.commands.deaths.reset()
