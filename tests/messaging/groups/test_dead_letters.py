@@ -179,6 +179,25 @@ async def test_a_group_pauses_itself_once_and_says_so(
     assert shown.state.limited_by is LimitedBy.PAUSED
 
 
+async def test_a_change_of_settings_does_not_lift_a_pause_that_is_not_stored_yet(
+    world: World,
+) -> None:
+    groups = world.services.groups
+    await with_dead_letters(world, attempts_max=1, dead_letters_max=1)
+    await world.publish(b"1", b"2")
+    taken = await world.take("a", 2)
+    change = groups.set_group(TOPIC, "g", {"lease_s": 60})
+    await asyncio.gather(change, world.settle(nacks=[Nacks(number(taken))]))
+    assert (await world.take()).limited_by is LimitedBy.PAUSED
+
+    async def is_paused() -> bool:
+        return (await groups.group(TOPIC, "g")).settings.paused
+
+    await until(is_paused)
+    await groups.set_group(TOPIC, "g", {"paused": False})
+    assert (await world.take()).lease_s == 60
+
+
 async def test_redriven_messages_come_again_once(world: World) -> None:
     await with_dead_letters(world, attempts_max=1)
     published = await world.publish(b"1", b"2", b"3")

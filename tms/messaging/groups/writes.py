@@ -116,9 +116,11 @@ class GroupChange(PositionsWrite):
         assert self._changed is not None
         self._group.in_use -= 1
         self._positions[0].durable[self._group.name] = self._changed
-        if self._group.commands.settings.paused and not self._changed.settings.paused:
-            self._group.commands.deaths.reset()
-        self._group.commands.settings = self._changed.settings
+        commands, settings = self._group.commands, self._changed.settings
+        if commands.settings.paused and self._changes.get("paused") is False:
+            commands.deaths.reset()
+        # If too many messages die, the pause may not be stored yet.
+        commands.settings = replace(settings, paused=settings.paused or commands.deaths.is_over)
         self._group.ring()
 
 
