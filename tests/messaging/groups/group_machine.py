@@ -298,6 +298,15 @@ class GroupMachine(RuleBasedStateMachine):
         assert gone == {each for each, delivery in had.items() if each < oldest and not delivery}
         self.settled |= gone
 
+    @precondition(lambda self: self.commands.state.open)
+    @rule(data=st.data())
+    def skip(self, data: st.DataObject) -> None:
+        """Skip any open messages, also leased ones and later ones of a key."""
+        opened = st.sampled_from(sorted(self.commands.state.open))
+        chosen = data.draw(st.sets(opened, min_size=1))
+        assert self.commands.skip(chosen, self.now_ms) == len(chosen)
+        self.settled |= chosen
+
     def check_order(self, gone: set[bytes]) -> None:
         """By key, nothing is acknowledged before an earlier message of its key."""
         if self.by_key:

@@ -61,6 +61,28 @@ def test_parts_of_one_key_last_first(asked: Callable[[Held], Settle]) -> None:
     assert few == many
 
 
+class ComparedId(bytes):
+    """An id whose comparisons run lines of Python, so that they are counted."""
+
+    __hash__ = bytes.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return bytes.__eq__(self, other)
+
+
+def lines_of_skip(count: int) -> int:
+    """Return the lines run if the last half of a key's messages is skipped."""
+    settings = GroupSettings(order=Order.KEY)
+    commands = GroupCommands(OpenMessages(by_key=True), settings, T)
+    ids = [ComparedId(MessageId(T, sequence).encode()) for sequence in range(count)]
+    commands.read(ids[-1], ids, [bytes(8)] * count, T)
+    return lines_of(lambda: commands.skip(ids[count // 2 :], T))
+
+
+def test_messages_of_one_key_skipped_at_once() -> None:
+    assert lines_of_skip(1_000) < 3 * lines_of_skip(500)
+
+
 def test_one_delivery_named_many_times() -> None:
     once, often = (
         lines_of_settle(

@@ -8,7 +8,7 @@
 Time is in milliseconds since 1970, and never goes back while a state is in memory.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
@@ -195,6 +195,7 @@ class OpenMessages:
 
     def _settle(self, ids: Sequence[bytes]) -> None:
         lost: dict[int, int] = {}
+        of_keys: dict[bytes, int] = {}
         for message_id in ids:
             opened = self.open.pop(message_id)
             if self.reasons:
@@ -204,8 +205,15 @@ class OpenMessages:
             if opened.delivery:
                 lost[opened.delivery] = lost.get(opened.delivery, 0) + 1
             if opened.digest is not None:
-                self.keys[opened.digest].open.remove(message_id)
-                self._key_changed(opened.digest)
+                of_keys[opened.digest] = of_keys.get(opened.digest, 0) + 1
+        for digest, count in of_keys.items():
+            key = self.keys[digest]
+            for _ in range(count):
+                if key.open[0] in self.open:  # a removal of each other one would take long
+                    key.open = type(key.open)(filter(self.open.__contains__, key.open))
+                    break
+                del key.open[0]
+            self._key_changed(digest)
         for number, count in lost.items():
             self._lost(number, count)
 
@@ -251,8 +259,11 @@ class OpenMessages:
             if digest is None:
                 self._offer(message_id, self.open[message_id])
             else:
-                insort(self.keys.setdefault(digest, OpenKey()).open, message_id)
-                self._key_changed(digest)
+                self.keys.setdefault(digest, OpenKey()).open.append(message_id)
+        for digest in dict.fromkeys(edit.digests):
+            key = self.keys[digest]
+            key.open = type(key.open)(sorted(key.open))
+            self._key_changed(digest)
 
     def _made_free(self, ids: Sequence[bytes]) -> None:
         """Offer messages that are no longer leased."""
