@@ -3,19 +3,32 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.messaging.conftest import NOW_MS, TOPIC
-from tests.messaging.groups.conftest import World, ids, number, payloads
+from tests.messaging.groups.conftest import BILLS, World, ids, number, payloads
 from tests.waiting import turns
 from tms.core.errors import InvalidRequest
 from tms.core.limits import Limits
 from tms.core.services.commits import CommitRequest, Stored
 from tms.core.services.transactions import StartRequest
 from tms.core.values.caller import Caller
-from tms.core.values.groups import Acks, LimitedBy, Nacks, Position, Refusal, SeekTo, Settle, Take
+from tms.core.values.groups import (
+    Acks,
+    LimitedBy,
+    Nacks,
+    Position,
+    Refusal,
+    SeekTo,
+    Settle,
+    Take,
+    Taken,
+)
 from tms.core.values.message import first_id_at
+from tms.core.values.topic import TopicId
+from tms.messaging.groups import feed, takes
 from tms.messaging.groups.service import GroupService
 
 pytestmark = pytest.mark.anyio
@@ -178,6 +191,98 @@ async def test_one_group_leaves_others_a_part_of_what_the_server_may_have_open(
     assert (len(ids(full)), full.limited_by) == (90, LimitedBy.SERVER)
     other = await groups.take(TOPIC, "other", Take("a", 200))
     assert (len(ids(other)), other.limited_by) == (10, LimitedBy.SERVER)
+
+
+async def fill(world: World, monkeypatch: pytest.MonkeyPatch, *others: str) -> Taken:
+    """Let the group take all that the server may have open, except one message; create `others`."""
+    groups = world.services.groups
+    assert isinstance(groups, GroupService)
+    limits = replace(Limits(), groups_open_max=10)
+    monkeypatch.setattr(groups._takes, "_limits", limits)
+    monkeypatch.setattr(groups._groups._engine, "limits", limits)
+    await world.publish(*[b"%d" % n for n in range(9)])
+    await world.publish(*[b"%d" % n for n in range(50)], topic_id=BILLS)
+    taken = await world.take("a", 9)
+    assert len(ids(taken)) == 9
+    for name in others:
+        await groups.create_group(BILLS, name)
+    return taken
+
+
+async def drop_idle(world: World, _: Taken) -> None:
+    await world.settle(leave=True)
+    groups = world.services.groups
+    assert isinstance(groups, GroupService)
+    groups._groups._drop_idle(0)
+
+
+async def expire(world: World, _: Taken) -> None:
+    await world.settle(leave=True)
+    await trimmed(world)
+    await world.services.groups.group(TOPIC, "g")
+
+
+FREE: dict[str, Callable[[World, Taken], Awaitable[object]]] = {
+    "ack": lambda world, taken: world.settle(acks=[Acks(number(taken))]),
+    "skip": lambda world, taken: world.services.groups.skip(TOPIC, "g", ids(taken)),
+    "seek": lambda world, _: world.services.groups.seek(TOPIC, "g", SeekTo.END),
+    "deletion": lambda world, _: world.services.groups.delete_group(TOPIC, "g"),
+    "deletion of the topic": lambda world, _: world.services.messaging.delete_topic(TOPIC),
+    "idle": drop_idle,
+    "expiry": expire,
+}
+
+
+@pytest.mark.parametrize("way", FREE)
+async def test_a_waiting_take_gets_messages_if_another_group_makes_room(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    groups = world.services.groups
+    taken = await fill(world, monkeypatch, "other")
+    assert len(ids(await groups.take(BILLS, "other", Take("b", 5)))) == 1
+    waiting = asyncio.create_task(groups.take(BILLS, "other", Take("c", 5), wait_s=30))
+    await world.waits()
+    await turns(20)
+    await FREE[way](world, taken)
+    assert len(ids(await waiting)) == 5
+
+
+@pytest.mark.parametrize("world", ["memory"], indirect=True)
+async def test_room_wakes_as_many_groups_as_use_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three groups find nothing to read, so the fourth gets the message."""
+    groups, empty = world.services.groups, TopicId(TOPIC.namespace, "empty")
+    await world.services.messaging.create_topic(empty)
+    idle = [f"idle{each}" for each in range(3)]
+    for name in idle:
+        await groups.create_group(empty, name)
+    others = [f"other{each}" for each in range(10)]
+    taken = await fill(world, monkeypatch, *others)
+    await groups.take(BILLS, others[0], Take("b"))
+    places = [(empty, name) for name in idle] + [(BILLS, name) for name in others[1:]]
+    waiting = []
+    for topic_id, name in places:
+        take = groups.take(topic_id, name, Take("c"), wait_s=30)
+        waiting.append(asyncio.create_task(take))
+        await world.waits(len(waiting))
+        await turns(20)
+    reads = 0
+
+    async def read_on(*args: Any) -> feed.Fed:
+        nonlocal reads
+        reads += 1
+        return await feed.read_on(*args)
+
+    monkeypatch.setattr(takes, "read_on", read_on)
+    await groups.skip(TOPIC, "g", ids(taken)[:1])
+    assert len(ids(await waiting[3])) == 1
+    await world.publish(b"flush")
+    await turns(50)
+    assert [each.done() for each in waiting] == [False] * 3 + [True] + [False] * 8
+    assert reads == 4
+    for each in waiting:
+        each.cancel()
 
 
 async def test_an_ack_with_a_number_that_was_never_given_settles_nothing(world: World) -> None:

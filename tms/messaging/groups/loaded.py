@@ -103,6 +103,8 @@ class LoadedGroups(Participant):
         """Groups with edits that are not in a flush yet."""
         self._in_flush: set[LoadedGroup] = set()
         """Groups with edits in the running flush."""
+        self.short_of_room: dict[LoadedGroup, None] = {}
+        """Groups whose takes wait because of `groups_open_max`, in the order of their reads."""
         self._is_reading = engine.access is StoreAccess.READ
         self._flush_s = _FLUSH_S if engine.tables.is_embedded else _FLUSH_S_ELSEWHERE
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -247,6 +249,9 @@ class LoadedGroups(Participant):
         if self._groups.get(place) is group:
             del self._groups[place]
         self._changed.discard(group)
+        self.short_of_room.pop(group, None)
+        if self.short_of_room:
+            self._come_back_soon()
         self.counts.end(group.commands.counts)
         if group.state.gone or group.ending is not None:
             self.counts.forget(*place)
@@ -279,6 +284,9 @@ class LoadedGroups(Participant):
         self._arm(group, group.commands.state.next_change_ms())
         if group.commands.has_deaths:
             self.attend(group)
+        self._come_back_soon()
+
+    def _come_back_soon(self) -> None:
         if self._flush_timer is None and not self._is_closed:
             self._flush_timer = self._loop.call_later(self._flush_s, self._flush_soon)
 
@@ -309,8 +317,25 @@ class LoadedGroups(Participant):
         if not group.is_dropped:
             group.burial_timer = self._loop.call_later(delay_s, again)
 
+    def ring_next(self) -> None:
+        """Wake the waiting takes of one group that has room again.
+
+        Their task calls this again after it has served them, so room for one message does not wake
+        all groups.
+        """
+        if not self.short_of_room:
+            return
+        open_max, open_count = self._engine.limits.groups_open_max, self.open_count
+        for group in self.short_of_room:
+            mine = len(group.commands.state.open)
+            if share_of(open_max, mine, open_count - mine):
+                del self.short_of_room[group]
+                group.ring()
+                return
+
     def _flush_soon(self) -> None:
         self._flush_timer = None
+        self.ring_next()
         if self._changed:
             with suppress(TmsError):
                 self._engine.writer.submit(_NoRows(), goes_on=True).add_done_callback(_ignore)
@@ -336,8 +361,9 @@ class LoadedGroups(Participant):
         self._in_flush, self._changed = self._changed, set()
 
     def after_flush(self) -> None:
-        """Write the snapshots whose rows have become durable."""
+        """Write the snapshots whose rows have become durable, and wake takes that wait for room."""
         self._in_flush.clear()
+        self.ring_next()
         for group in self._groups.values():
             if group.frozen is not None and group.snapshotting is None and not group.is_kept_still:
                 number, frozen = group.frozen

@@ -146,12 +146,14 @@ class Takes:
                 group.bell = group.state.next_change()
                 try:
                     await self._serve_waiting(group)
+                    self._groups.ring_next()
                     if self.is_stopping or not group.waiting or group.is_dropped:
                         break
                     self._groups.arm(group)
                     await group.bell
                 finally:
                     group.state.forget_waiter(group.bell)
+                    self._groups.short_of_room.pop(group, None)
             for waiting in group.waiting:
                 if not waiting.served.done():
                     waiting.served.set_result(waiting.short if self.is_stopping else None)
@@ -332,6 +334,8 @@ class Takes:
             fed = await read_on(group, self._read, count, room, self._groups.time.now_ms())
         if fed.is_cut:
             group.ring()  # waiting takes continue
+        if fed.limited_by is LimitedBy.SERVER and group.attendant is not None:
+            self._groups.short_of_room[group] = None
         return fed
 
     def _at_hand(self, group: LoadedGroup, fed: Fed | None) -> AtHand:
