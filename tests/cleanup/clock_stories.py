@@ -25,6 +25,14 @@ def elsewhere(twin: Twin, now_ms: int, *, crashes: bool = True) -> None:
     twin.reopen(crashes=crashes)
 
 
+def starts_far_ahead(twin: Twin) -> None:
+    """Start the machine again, with a clock that is 30 days ahead."""
+    twin.close()
+    twin.clock.reboot()
+    twin.clock.step(30 * DAY)
+    twin.open()
+
+
 def versions_ascend(twin: Twin, by_ms: int = -10 * DAY, *, crashes: bool = True) -> None:
     given = []
     for number in range(3):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cleanup.clock_stories import DAY, TOPIC, transactions_go_on
+from tests.cleanup.clock_stories import DAY, TOPIC, starts_far_ahead, transactions_go_on
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
 from tests.manual_clock import ManualClock
@@ -24,3 +24,15 @@ def twin() -> Iterator[Twin]:
 @pytest.mark.parametrize("step_ms", [400 * DAY, 3_600_000, -3_600_000, -400 * DAY])
 def test_transactions_continue_and_their_ages_are_right(twin: Twin, step_ms: int) -> None:
     transactions_go_on(twin, step_ms)
+
+
+def test_a_start_with_a_clock_far_ahead_forgets_no_owner(twin: Twin) -> None:
+    twin.await_(twin.services.messaging.publish_all({TOPIC: [b"1"]}, owner="o", sequence=7))
+    starts_far_ahead(twin)
+    twin.await_(twin.services.messaging.publish_all({TOPIC: [b"2"]}))
+    twin.clock.advance(300_000)
+    twin.await_(twin.transactions._snapshots.write_if_due())
+    twin.clock.step(-30 * DAY)
+
+    again = twin.services.messaging.publish_all({TOPIC: [b"1"]}, owner="o", sequence=7)
+    assert twin.await_(again).is_duplicate

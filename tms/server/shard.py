@@ -277,6 +277,7 @@ def _services(
         threads=engine.threads,
         tables=engine.tables,
         limits=engine.limits,
+        clock=engine.clock,
     )
     transactions = TransactionService(
         journal,

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
+from tms.core.runtime.clock import Clock
 from tms.core.runtime.repeatable import repeatable
 from tms.core.services.group_commit import BlockingCalls, GroupCommit
-from tms.transactions.journal import TransactionJournal, Transition
+from tms.transactions.commands import TransactionState
+from tms.transactions.journal import Decision, Moment, TransactionJournal, Transition
 from tms.transactions.snapshot_codec import begin_snapshot
 
 if TYPE_CHECKING:
@@ -37,13 +39,18 @@ class Snapshots:
         threads: BlockingCalls,
         tables: "StoreTables",
         limits: Limits,
+        clock: Clock,
     ) -> None:
-        """Write the state of `journal` to `tables`, as often as `limits` say."""
+        """Write the state of `journal` to `tables`, as often as `limits` say.
+
+        Owners are forgotten by the deletion time of `clock`.
+        """
         self._journal = journal
         self._writer = writer
         self._threads = threads
         self._tables = tables
         self._limits = limits
+        self._clock = clock
         self._time = journal.time
         self._edits = journal.counts.total()
         self._row = journal.next_row
@@ -66,10 +73,12 @@ class Snapshots:
         edits = journal.counts.total() - self._edits
         is_time = self._time.now_ms() - self._written_ms >= limits.transaction_snapshot_s * 1000
         if edits >= limits.transaction_snapshot_edits or (edits and is_time):
-            await self._writer.submit(
-                Transition(journal, lambda state, at: (state.forget_owners(at.now_ms), None))
-            )
+            await self._writer.submit(Transition(journal, self._forget_owners))
             await self._write()
+
+    def _forget_owners(self, state: TransactionState, at: Moment) -> Decision:
+        # The clock may have been wrong when `at.now_ms` began to count.
+        return state.forget_owners(min(at.now_ms, self._clock.deletion_ms())), None
 
     async def write_last(self) -> None:
         """Write a last snapshot if anything has happened since the previous one."""
