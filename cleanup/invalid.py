@@ -131,7 +131,7 @@ class InvalidSweep:
 
     def _truncate(self, listed: InvalidList) -> None:
         """Take pointers off the list that are inverted and old enough."""
-        pointers = may_go(listed, bound_of(self._store), self._limits, self._clock.expiry_ms())
+        pointers = may_go(listed, bound_of(self._store), self._limits, self._clock.deletion_ms())
         if pointers:
             self._services.truncate(pointers)
 

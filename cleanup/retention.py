@@ -104,7 +104,7 @@ class KeptTopics:
             yield Step(MESSAGE, Reason.RETENTION)
 
     def _live_ms(self, topic: TopicMetadata) -> int:
-        return topic.first_live_ms(self._clock.expiry_ms())
+        return topic.first_live_ms(self._clock.deletion_ms())
 
     def _count(
         self, counted: CountedMessages, topic: TopicMetadata, fates: Fates

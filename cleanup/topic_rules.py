@@ -63,5 +63,5 @@ class TopicRules:
         """
         if self._fates is None:
             listed = self._calls.invalid_list()
-            self._fates = Fates(listed, self._limits, self._clock.expiry_ms())
+            self._fates = Fates(listed, self._limits, self._clock.deletion_ms())
         return self._fates

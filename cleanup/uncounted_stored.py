@@ -64,7 +64,7 @@ class UncountedStored:
         `StoreCorrupt`.
         """
         start = prefix(topic.id, topic.generation)
-        live_ms = topic.first_live_ms(self._clock.expiry_ms())
+        live_ms = topic.first_live_ms(self._clock.deletion_ms())
         noted = written.stored_ms.items()
         times: list[int | None] = [ms for pointer, ms in noted if not fates.is_invalid(pointer)]
         if fates.are_elsewhere:

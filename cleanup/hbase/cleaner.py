@@ -116,7 +116,7 @@ class RegionCleaner:
         if listed is None:
             return
         limits, clock = self._work.limits, self._work.clock
-        pointers = may_go(listed, self._bounds.of_all, limits, clock.expiry_ms())
+        pointers = may_go(listed, self._bounds.of_all, limits, clock.deletion_ms())
         if pointers:
             self._services.invert_published(pointers)
             self._services.truncate(pointers)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from cleanup.invalid import bound_of
-from tests.cleanup.clock_stories import DEAD_MESSAGES
+from tests.cleanup.clock_stories import DEAD_MESSAGES, starts_far_ahead
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import (  # noqa: F401  run here on memory
     OTHER,
@@ -39,6 +39,15 @@ def twin() -> Iterator[Twin]:
     yield twin
     twin.close()
     loop.close()
+
+
+def test_after_a_start_far_ahead_the_dead_stay_listed(twin: Twin) -> None:
+    pointer = invalid(twin, b"dead")
+    starts_far_ahead(twin)
+    twin.clean()
+
+    assert bound_of(twin.store) >= pointer
+    assert listed(twin) == [pointer]
 
 
 def test_truncating_before_the_bound_would_show_the_dead(twin: Twin) -> None:

@@ -15,6 +15,7 @@ from tests.cleanup.clock_stories import (
     cache_and_table_show_the_same,
     elsewhere,
     ids_ascend,
+    starts_far_ahead,
     versions_ascend,
 )
 from tests.cleanup.twins import NOW_MS, Twin
@@ -84,6 +85,21 @@ def test_bounds_of_a_store_without_a_mark_are_forgotten_once(twin: Twin) -> None
 
     assert bound_of(twin.store) == 0
     assert latest_mark(StoreTables(twin.store).transactions) is not None
+
+
+def test_after_a_start_far_ahead_the_mark_and_a_longer_ttl_hide_nothing_for_good(
+    twin: Twin,
+) -> None:
+    twin.await_(twin.services.messaging.publish(TOPIC, [b"1"]))
+    starts_far_ahead(twin)
+    twin.put_mark()
+    twin.await_(twin.services.messaging.update_topic(TOPIC, {"ttl": 10 * DAY // 1_000}))
+    mark = latest_mark(StoreTables(twin.store).transactions)
+    twin.clock.step(-30 * DAY)
+
+    assert mark is not None
+    assert mark.expiry_ms == NOW_MS
+    assert [payload for _, payload in twin.await_(twin.polled(TOPIC))] == [b"1"]
 
 
 @given(st.builds(Mark, INT64, INT64, INT64, INT64, INT64, st.text(max_size=40)))

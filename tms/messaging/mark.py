@@ -61,16 +61,14 @@ class StoreMark:
 
     def put(self, batch: Batch) -> None:
         """Add the current mark to a batch."""
-        trusted_ms, wall_ms = self._clock.candidates()
         mark = Mark(
-            trusted_ms,
-            min(trusted_ms, wall_ms),
+            self._clock.now_ms(),
+            self._clock.deletion_ms(),
             self._clock.steady_ms(),
             self._wanted_high,
             self._forgotten_ms,
             self._clock.boot_id,
         )
-        self._clock.may_be_deleted(mark.expiry_ms)
         self._tables.transactions.put_mark(batch, self._token, encode_mark(mark))
 
     def cover(self, batch: Batch, version: int) -> None:

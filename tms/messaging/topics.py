@@ -62,7 +62,7 @@ class Topics:
         def updated(old: TopicMetadata | None) -> TopicMetadata:
             # The time is read within the change: see `unchanging`. It may have gone back since
             # messages were deleted by it.
-            expired_ms = max(self._clock.expiry_ms(), self._clock.deleted_ms)
+            expired_ms = max(self._clock.deletion_ms(), self._clock.deleted_ms)
             return _existing(old, topic_id).changed(ttl_s, others, expired_ms)
 
         await self._change(topic_id, updated)
