@@ -93,9 +93,13 @@ class Reader:
         self._count(state, count, size)
         return Page(blocks, count, None if next_key is None else next_key + NO_PAYLOAD_KEY)
 
-    async def page(self, state: TopicState, reading: Reading, snapshot: Transaction | None) -> Page:
-        """Return the first part of `reading`, as `snapshot` sees it; None sees everything."""
-        expiry_ms = self._clock.expiry_ms()
+    async def page(
+        self, state: TopicState, reading: Reading, snapshot: Transaction | None, expiry_ms: int
+    ) -> Page:
+        """Return the first part of `reading`, as `snapshot` sees it; None sees everything.
+
+        Entries that have expired by `expiry_ms` are left out.
+        """
         oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
         limit = self._limits.poll_messages_default if reading.limit is None else reading.limit
         position = max(reading.position, oldest)

@@ -330,7 +330,8 @@ class Service:
         return await self._read(state, reading)
 
     async def _read(self, state: TopicState, reading: Reading) -> Page:
-        page = await self._reader.page(state, reading, self._snapshot_of(reading.view))
+        snapshot = self._snapshot_of(reading.view)
+        page = await self._reader.page(state, reading, snapshot, self._clock.expiry_ms())
         if page.stopped_at is None or self._transactions is None:
             return page
         return replace(page, stopped_at=self._transactions.id_of(page.stopped_at))

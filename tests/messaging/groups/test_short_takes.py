@@ -106,6 +106,28 @@ async def test_messages_that_only_a_read_shows_to_be_gone_hide_no_live_ones(worl
     assert (await world.services.groups.group(TOPIC, "g")).state.open == 1
 
 
+async def test_in_the_hour_after_a_start_far_ahead_no_message_is_passed_or_settled(
+    world: World,
+) -> None:
+    """Readers get them again once the clock is right; a group would have lost them."""
+    await world.publish(b"open")
+    await open_all(world)
+    await world.publish(b"unread")
+    await world.services.close()
+    world.clock.reboot()
+    world.clock.step(30 * 86_400_000)
+    await world.open()
+    await world.publish(b"new")
+    taken = await world.take("a", 5)
+    assert payloads(taken) == [b"open", b"unread", b"new"]
+    await world.settle("a", nacks=[Nacks(number(taken), delay_s=1)])
+    assert not payloads(await world.take("a", 5))
+    world.clock.advance(1_000)
+    world.clock.step(-30 * 86_400_000)
+    await world.again()
+    assert payloads(await world.take("a", 5)) == [b"open", b"unread", b"new"]
+
+
 async def test_a_take_says_that_its_member_may_have_no_more(world: World) -> None:
     await world.services.groups.set_group(TOPIC, "g", {"member_max": 3})
     await world.publish(*[b"%d" % n for n in range(10)])

@@ -425,7 +425,7 @@ class LoadedGroups(Participant):
 
     def expire(self, group: LoadedGroup) -> bool:
         """Settle up to `_EXPIRED_MAX` expired and trimmed messages; return whether any were."""
-        oldest = first_id_at(group.state.topic.first_live_ms(self._engine.clock.expiry_ms()))
+        oldest = first_id_at(group.state.topic.first_live_ms(self._engine.clock.deletion_ms()))
         has_any = group.commands.expire(oldest, _EXPIRED_MAX, self.time.now_ms())
         if has_any:
             self.edited(group)

@@ -34,6 +34,7 @@ class CommittedReader:
 
     def __init__(self, engine: StoreRuntime, transactions: TransactionJournal | None) -> None:
         self._transactions = transactions
+        self._clock = engine.clock
         self._reader = Reader(
             engine.tables, engine.threads, engine.clock, engine.limits, engine.metrics
         )
@@ -43,7 +44,9 @@ class CommittedReader:
         transactions = self._transactions
         if transactions is None:
             raise TransactionsElsewhere
-        page = await self._reader.page(state, reading, transactions.latest())
+        # A group passes and settles what it does not find, so this finds all that is not deleted.
+        expiry_ms = self._clock.deletion_ms()
+        page = await self._reader.page(state, reading, transactions.latest(), expiry_ms)
         if page.stopped_at is None:
             return page
         return replace(page, stopped_at=transactions.id_of(page.stopped_at))
