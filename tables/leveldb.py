@@ -297,7 +297,7 @@ class LevelDBStore:
                 began = monotonic()
                 self.check_writable()
                 yield
-            waited_s = monotonic() - began
+            waited_s += monotonic() - began
 
         try:
             self._folder.delete_cut()

@@ -4,12 +4,13 @@ LevelDB never changes a table file, so the cut has hard links to them, which tak
 time. It appends to its log and its MANIFEST, and deletes tables and logs that it has merged:
 
 1. Most tables are linked while writes continue.
-2. Then writes stop, for milliseconds. The log, which is now complete, is linked, its length is
-   noted, and the MANIFEST is copied. Merging may continue: it appends an edit to the MANIFEST
-   before it deletes the files that the edit replaces. So if a file that the copied MANIFEST names
-   is gone, a later edit exists, and the cut is taken again.
-3. Writes continue. The link of the log is replaced by a copy of that length, and everything that
-   the MANIFEST does not name is deleted.
+2. Then writes stop, for milliseconds. The length of the MANIFEST is noted, the rest is linked, and
+   the length of the log, which is now complete, is noted. Nothing is read, because the MANIFEST of
+   a server that has run for long is large.
+3. Writes continue. The links of the log and of the MANIFEST are replaced by copies of these
+   lengths, and everything that the MANIFEST does not name is deleted. Merging never stopped: it
+   appends an edit to the MANIFEST before it deletes the files that the edit replaces. So if a file
+   that the copied MANIFEST names is missing, a later edit exists, and step 2 is repeated.
 
 Opening the cut is the same as opening the store after a crash at that moment.
 """
@@ -39,16 +40,22 @@ def take_cut(
     if LevelDB merges files faster than they are linked. Then the folder may be incomplete.
     """
     cut.mkdir(mode=0o700, parents=True)
-    for _ in range(2):  # the second time there are few
-        _link(leveldb, cut, _TABLE)
-    with no_writes():
-        for _ in range(_TRIES):
+    _link(leveldb, cut, _TABLE)
+    for _ in range(_TRIES):
+        _link(leveldb, cut, _TABLE)  # these are few
+        with no_writes():
+            current = (leveldb / CURRENT).read_bytes()
+            manifest = current.decode().strip()
+            (cut / manifest).hardlink_to(leveldb / manifest)
+            manifest_bytes = (cut / manifest).stat().st_size
             _link(leveldb, cut, _TABLE, _LOG)
-            if _copy_manifest(leveldb, cut):
-                break
-        else:
-            raise StoreUnavailable(reason="LevelDB merges files faster than they are linked")
-        log_bytes = {log: log.stat().st_size for log in cut.glob("*.log")}
+            log_bytes = {log: log.stat().st_size for log in cut.glob("*.log")}
+        (cut / CURRENT).write_bytes(current)
+        if _has_all_files(cut, cut / manifest, manifest_bytes):
+            break
+        (cut / manifest).unlink()
+    else:
+        raise StoreUnavailable(reason="LevelDB merges files faster than they are linked")
     _keep_named(cut)
     for log, size in log_bytes.items():
         if log.exists():
@@ -66,15 +73,15 @@ def _link(leveldb: Path, cut: Path, *kinds: re.Pattern[str]) -> None:
                 (cut / path.name).hardlink_to(path)
 
 
-def _copy_manifest(leveldb: Path, cut: Path) -> bool:
-    """Copy the MANIFEST's complete edits; return whether the cut has all files that it names."""
+def _has_all_files(cut: Path, manifest: Path, size: int) -> bool:
+    """Keep the MANIFEST's complete edits up to a size; return whether its files are in the cut."""
+    with manifest.open("rb") as linked:
+        edits = whole_entries(linked.read(size))
+    manifest.unlink()
+    manifest.write_bytes(edits)
     try:
-        current = (leveldb / CURRENT).read_bytes()
-        manifest = current.decode().strip()
-        (cut / manifest).write_bytes(whole_entries((leveldb / manifest).read_bytes()))
-        (cut / CURRENT).write_bytes(current)
         check_files(cut)
-    except (FileNotFoundError, StoreFileLost):
+    except StoreFileLost:
         return False
     return True
 
