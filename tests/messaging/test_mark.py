@@ -102,6 +102,18 @@ def test_after_a_start_far_ahead_the_mark_and_a_longer_ttl_hide_nothing_for_good
     assert [payload for _, payload in twin.await_(twin.polled(TOPIC))] == [b"1"]
 
 
+@pytest.mark.parametrize("boots", [True, False])
+def test_a_second_start_does_not_end_the_wait_of_deletions(twin: Twin, *, boots: bool) -> None:
+    starts_far_ahead(twin)
+    twin.close()
+    if boots:
+        twin.clock.reboot()
+    twin.clock.advance(60_000)
+    twin.open()
+
+    assert twin.services.engine.clock.deletion_ms() <= NOW_MS + 60_000
+
+
 @given(st.builds(Mark, INT64, INT64, INT64, INT64, INT64, st.text(max_size=40)))
 def test_a_mark_survives_and_damage_is_seen(mark: Mark) -> None:
     row = encode_mark(mark)

@@ -52,7 +52,8 @@ class StoreMark:
         mark = latest_mark(self._tables.transactions)
         if mark is None:
             return False
-        self._clock.start_after(mark.trusted_ms, mark.boot_id, mark.steady_ms)
+        behind_ms = mark.trusted_ms - mark.expiry_ms
+        self._clock.start_after(mark.trusted_ms, mark.boot_id, mark.steady_ms, behind_ms)
         self._clock.may_be_deleted(mark.expiry_ms)
         self._clock.keep_keys_from(mark.forgotten_ms)
         self.high = self._wanted_high = mark.high

@@ -249,8 +249,12 @@ class TrustedClock(Clock):
                 self._believe(offset_ms)
                 self._follow()
 
-    def start_after(self, trusted_ms: int, boot_id: str, steady_ms: int) -> None:
+    def start_after(
+        self, trusted_ms: int, boot_id: str, steady_ms: int, behind_ms: int = 0
+    ) -> None:
         """Continue after a stop at `trusted_ms` and `steady_ms`, in the boot of that id.
+
+        Deletions were `behind_ms` behind that time. If they waited, they wait again.
 
         In the same boot the trusted time continues exactly, however long the stop was. In another
         boot, a wall clock that is behind is in doubt, because most likely it was not set yet. One
@@ -261,16 +265,16 @@ class TrustedClock(Clock):
         """
         if boot_id and boot_id == self.boot_id:
             self.go_on_from(trusted_ms + self._source.steady_ms() - steady_ms)
+            self._wait_to_delete(self._source.steady_ms(), behind_ms)
             return
         ahead_ms = self.now_ms() - trusted_ms
         if ahead_ms < -self._step_ms:
             self.go_on_from(trusted_ms)
             self._unset_until_ms = math.inf
-        elif ahead_ms <= self._step_ms:
-            if not self._is_told:
-                self._unset_until_ms = _SET_WITHIN_MS
-        else:
-            self._wait_to_delete(self._source.steady_ms(), ahead_ms)
+            return
+        if ahead_ms <= self._step_ms and not self._is_told:
+            self._unset_until_ms = _SET_WITHIN_MS
+        self._wait_to_delete(self._source.steady_ms(), max(0, ahead_ms) + behind_ms)
 
     def _wait_to_delete(self, steady_ms: int, ahead_ms: int) -> None:
         """Make deletion wait if the wall clock is far ahead of the time at the last stop."""
