@@ -408,6 +408,17 @@ class GroupServiceMachine(RuleBasedStateMachine):
         self.run(self.services.close())
         self.run(self.start())
 
+    @precondition(lambda self: not self.open)  # transactions in progress would time out
+    @rule(member=MEMBERS)
+    def start_far_ahead(self, member: str) -> None:
+        """Restart the machine with a clock that is 30 days ahead, and correct it after a take."""
+        self.run(self.services.close())
+        self.clock.reboot()
+        self.clock.step(30 * 86_400_000)
+        self.run(self.start())
+        self.take([None], member, 5, False)
+        self.clock.step(-30 * 86_400_000)
+
     def under(self, work: Coroutine[Any, Any, Any], dies: str | None) -> Any:
         """Return the answer or error; the store may die before or after the write."""
         self.store.writes_fail = dies is not None
