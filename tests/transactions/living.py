@@ -65,6 +65,7 @@ class Living:
     ) -> int:
         started = self.state.start_and_commit(
             self.now_ms,
+            self.now_ms,
             owner=owner,
             sequence=sequence,
             changes=changes,

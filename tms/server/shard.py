@@ -19,7 +19,6 @@ from prometheus_client import CollectorRegistry
 
 from tms.core.errors import Stopping, Unavailable
 from tms.core.limits import Limits
-from tms.core.runtime.clock import SessionTime
 from tms.core.runtime.held_lease import HeldLease
 from tms.core.runtime.trusted_clock import TrustedClock
 from tms.core.services.commits import Carrier
@@ -251,7 +250,7 @@ def _services(
         journal = TransactionJournal(
             recover,
             recovered,
-            time=SessionTime(engine.clock),
+            clock=engine.clock,
             threads=engine.threads,
             tables=engine.tables,
             publications=engine.publications,
@@ -277,7 +276,6 @@ def _services(
         threads=engine.threads,
         tables=engine.tables,
         limits=engine.limits,
-        clock=engine.clock,
     )
     transactions = TransactionService(
         journal,

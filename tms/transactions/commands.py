@@ -141,6 +141,7 @@ class TransactionState(QueriedState):
     def start_and_commit(
         self,
         now_ms: int,
+        committed_ms: int,
         *,
         owner: str | None = None,
         sequence: int | None = None,
@@ -169,7 +170,7 @@ class TransactionState(QueriedState):
             can_commit=bool(distinct),
             changes=distinct,
             at_once=True,
-            time_ms=now_ms,
+            time_ms=committed_ms,
             sequence=sequence,
             owner=owner,
             client=client[:NAME_CHARS_MAX],
@@ -208,7 +209,7 @@ class TransactionState(QueriedState):
                 client=committed.client,
             )
 
-    def commit(self, transaction_id: int, now_ms: int) -> Edits:
+    def commit(self, transaction_id: int, committed_ms: int) -> Edits:
         """Commit a transaction, with the changes that it announced.
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`, `TransactionConflict`,
@@ -223,7 +224,7 @@ class TransactionState(QueriedState):
             transaction_id,
             commit_pointer=self.last_write_pointer + 1,
             can_commit=bool(opened.changes),
-            time_ms=now_ms,
+            time_ms=committed_ms,
             sequence=opened.sequence,
             owner=opened.owner,
             origin=opened.origin,

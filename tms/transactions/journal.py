@@ -31,7 +31,7 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.limits import MS_PER_S
-from tms.core.runtime.clock import SessionTime
+from tms.core.runtime.clock import Clock, SessionTime
 from tms.core.runtime.supervision import supervised
 from tms.core.services.commits import Carried, JointWrite
 from tms.core.services.group_commit import BlockingCalls, Participant
@@ -88,14 +88,16 @@ class TransactionJournal(Participant):
         recover: Recover,
         recovered: RecoveredState,
         *,
-        time: SessionTime,
+        clock: Clock,
         threads: BlockingCalls,
         tables: "StoreTables",
         publications: Publications,
     ) -> None:
         """Continue from `recovered`; `recover` recovers again after a failed flush."""
         self._recover = recover
-        self.time = time
+        self.clock = clock
+        """The clock by which owners are remembered, over restarts."""
+        self.time = SessionTime(clock)
         """The time by which transactions begin and end."""
         self._threads = threads
         self._tables = tables
@@ -222,7 +224,7 @@ class TransactionJournal(Participant):
         (transaction_of_another) if the owner is another principal's.
         """
         started = self.state.start_and_commit(
-            self.time.now_ms(), owner=owner, sequence=sequence, caller=caller
+            self.time.now_ms(), self.clock.now_ms(), owner=owner, sequence=sequence, caller=caller
         )
         return started.transaction_id, partial(self.carry_out, started.edits)
 

@@ -143,9 +143,9 @@ class TransactionService:
     ) -> None:
         """Commit it as a whole, with the other writes of the request."""
 
-        def decide(state: TransactionState, at: Moment) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
-            edits = state.commit(transaction_id, at.now_ms)
+            edits = state.commit(transaction_id, self._journal.clock.now_ms())
             pointers = self._journal.pointers(transaction_id)
             if self._publications.are_half_rolled_back(pointers):
                 raise StoreUnavailable(reason=_HALF_ROLLED_BACK)
@@ -272,7 +272,7 @@ class TransactionService:
         self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
         """Return the remembered owners, oldest commit first."""
-        now_ms = self._time.now_ms()
+        now_ms = self._journal.clock.now_ms()
         return await self._seen(lambda state: state.infos_of_owners(now_ms, limit, principal))
 
     async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
-from tms.core.runtime.clock import Clock
 from tms.core.runtime.repeatable import repeatable
 from tms.core.services.group_commit import BlockingCalls, GroupCommit
 from tms.transactions.commands import TransactionState
@@ -39,18 +38,13 @@ class Snapshots:
         threads: BlockingCalls,
         tables: "StoreTables",
         limits: Limits,
-        clock: Clock,
     ) -> None:
-        """Write the state of `journal` to `tables`, as often as `limits` say.
-
-        Owners are forgotten by the deletion time of `clock`.
-        """
+        """Write the state of `journal` to `tables`, as often as `limits` say."""
         self._journal = journal
         self._writer = writer
         self._threads = threads
         self._tables = tables
         self._limits = limits
-        self._clock = clock
         self._time = journal.time
         self._edits = journal.counts.total()
         self._row = journal.next_row
@@ -78,7 +72,7 @@ class Snapshots:
 
     def _forget_owners(self, state: TransactionState, at: Moment) -> Decision:
         # The clock may have been wrong when `at.now_ms` began to count.
-        return state.forget_owners(min(at.now_ms, self._clock.deletion_ms())), None
+        return state.forget_owners(min(at.now_ms, self._journal.clock.deletion_ms())), None
 
     async def write_last(self) -> None:
         """Write a last snapshot if anything has happened since the previous one."""
