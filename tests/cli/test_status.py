@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Run, run_command
 from tests.client.faulty_server import FaultyServer, answer
+from tests.servers.server_process import ServerProcess
 from tests.waiting import wait_until
 
 STATUS = {
@@ -51,19 +52,21 @@ STATUS = {
 }
 
 
-def test_a_server_is_well(run: Run) -> None:
-    run("topic", "create", "orders")
-    run("subscription", "create", "orders", "billing")
+def test_a_server_is_well(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ServerProcess("memory:") as server:  # on the shared one, other tests leave findings
+        monkeypatch.setenv("TMS_URL", server.url)
+        run("topic", "create", "orders")
+        run("subscription", "create", "orders", "billing")
 
-    wait_until(lambda: "billing" in run("status")[1])  # a busy server shows readers a little late
+        wait_until(lambda: "billing" in run("status")[1])  # a busy server shows them a little late
 
-    code, _, err = run("status", "--check")
-    assert (code, err) == (0, "")
-    facts: dict[str, Any] = {"messages_in_s": None}
-    while facts["messages_in_s"] is None:  # a server has no rates in its first second
-        facts = json.loads(run("status", "--json")[1])
-    assert "billing" in [each["name"] for each in facts["readers"]]
-    assert set(facts) == set(STATUS)
+        code, out, err = run("status", "--check")
+        assert (code, err) == (0, ""), out
+        facts: dict[str, Any] = {"messages_in_s": None}
+        while facts["messages_in_s"] is None:  # a server has no rates in its first second
+            facts = json.loads(run("status", "--json")[1])
+        assert [each["name"] for each in facts["readers"]] == ["billing"]
+        assert set(facts) == set(STATUS)
 
 
 def test_all_that_is_told_is_shown_and_does_nothing_to_a_terminal() -> None:
