@@ -277,6 +277,11 @@ def items(**keywords: Any) -> dict[str, Any]:
             of(dependentRequired={"a": ["b", "c"]}),
             ["DEPENDENCY_ARRAY_EXTENDED"],
         ),
+        (
+            of(dependentRequired={"a": ["b"]}, dependentSchemas={"a": of()}),
+            of(dependentRequired={"a": ["b"]}),
+            [],
+        ),
         (of(dependencies={"a": ["b"]}), of(), []),
         (of(), of(dependencies={"a": of()}), ["DEPENDENCY_SCHEMA_ADDED"]),
         (items(items=STRING), items(items=INTEGER), ["TYPE_CHANGED"]),

@@ -5,7 +5,7 @@ The validator of draft 2020-12 says which values a schema accepts.
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -91,6 +91,10 @@ VALUES: list[Any] = [
 ]
 
 
+NEEDING = {"type": "object", "dependentSchemas": {"a": {"required": ["b"]}}}
+
+
+@example((NEEDING, {**NEEDING, "dependentRequired": {"a": ["ab"]}}))
 @settings(max_examples=scaled(150))
 @given(changed())
 def test_what_fits_takes_all_that_was_taken(pair: tuple[Any, Any]) -> None:

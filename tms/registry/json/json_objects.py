@@ -4,7 +4,7 @@ The content model says which properties other than the named ones there may be. 
 may, *closed* if none may, and partly open if patterns or a schema decide. Pure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tms.registry.json.json_changes import Differ, bound, difference
@@ -206,26 +206,30 @@ def additional(  # noqa: PLR0917  the two, where, and what it is called
 def _dependencies(
     differ: Differ, old: SchemaNode, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
-    before, after = _dependencies_of(old.keywords), _dependencies_of(new.keywords)
-    for name, now in after.items():
-        at, was = f"{path}/dependencies/{name}", before.get(name)
-        if isinstance(now, list):
-            lacking = _missing(was, now)
-            if lacking:
-                kind = "DEPENDENCY_ARRAY_ADDED" if was is None else "DEPENDENCY_ARRAY_EXTENDED"
-                yield difference(kind, at, f"{name} needs {', '.join(lacking)} too")
-        elif was is None or isinstance(was, list):
+    needed, schemas = _dependencies_of(old.keywords)
+    needed_now, schemas_now = _dependencies_of(new.keywords)
+    for name, names in needed_now.items():
+        lacking = [str(each) for each in names if each not in needed.get(name, ())]
+        if lacking:
+            kind = "DEPENDENCY_ARRAY_EXTENDED" if name in needed else "DEPENDENCY_ARRAY_ADDED"
+            at = f"{path}/dependencies/{name}"
+            yield difference(kind, at, f"{name} needs {', '.join(lacking)} too")
+    for name, now in schemas_now.items():
+        at = f"{path}/dependencies/{name}"
+        if name not in schemas:
             yield difference("DEPENDENCY_SCHEMA_ADDED", at, f"{name} needs more now")
         else:
-            yield from differ.differences(old.place.below(was), new.place.below(now), at)
+            yield from differ.differences(old.place.below(schemas[name]), new.place.below(now), at)
 
 
-def _dependencies_of(keywords: Keywords) -> dict[str, Any]:
-    """Return the properties that each property needs, in any draft."""
-    names = ("dependencies", "dependentRequired", "dependentSchemas")
-    return {name: value for each in names for name, value in _mapping(keywords.get(each)).items()}
-
-
-def _missing(was: Any, now: Sequence[Any]) -> list[str]:
-    earlier = was if isinstance(was, list) else []
-    return [str(each) for each in now if each not in earlier]
+def _dependencies_of(keywords: Keywords) -> tuple[dict[str, list[Any]], dict[str, Any]]:
+    """Return the properties, and the schemas, that each property needs, in any draft."""
+    needed: dict[str, list[Any]] = {}
+    schemas: dict[str, Any] = {}
+    for keyword in ("dependencies", "dependentRequired", "dependentSchemas"):
+        for name, value in _mapping(keywords.get(keyword)).items():
+            if isinstance(value, list):
+                needed[name] = needed.get(name, []) + value
+            else:
+                schemas[name] = value
+    return needed, schemas
