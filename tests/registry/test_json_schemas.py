@@ -391,3 +391,24 @@ def test_recursive_schemas_are_compared() -> None:
 
     assert kinds(tree(INTEGER), tree(NUMBER)) == []
     assert kinds(tree(NUMBER), tree(INTEGER)) == ["TYPE_NARROWED"]
+
+
+def test_pairs_assumed_to_fit_are_compared_again() -> None:
+    """A point is first compared within a link, which fits only if the point does."""
+
+    def schema(z: Any, *other: Any) -> Any:
+        link, point = {"$ref": "#/definitions/Link"}, {"$ref": "#/definitions/Point"}
+        shut: dict[str, Any] = {"additionalProperties": False}
+        of_point = of(properties={"point": point}, required=["point"], **shut)
+        return {
+            "definitions": {
+                "Point": of(properties={"link": link, "z": z}, required=["z"], **shut),
+                "Link": {"anyOf": [of_point, {"type": "null"}]},
+            },
+            "anyOf": [point, *other, of(properties={"root": link}, required=["root"], **shut)],
+        }
+
+    other = of(properties={"link": {}, "z": STRING}, required=["z"], additionalProperties=False)
+    assert kinds(schema(STRING), schema(STRING)) == []
+    told = kinds(schema(STRING), schema(INTEGER, other))
+    assert told == ["COMBINED_TYPE_SUBSCHEMAS_CHANGED"]

@@ -13,8 +13,8 @@ class Differ(Protocol):
 
     def differences(
         self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace, path: str
-    ) -> list[Incompatibility]:
-        """Return why `new` does not accept all that `old` accepts; empty if it does."""
+    ) -> Iterator[Incompatibility]:
+        """Yield why `new` does not accept all that `old` accepts; nothing if it does."""
         ...
 
     def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:

@@ -52,32 +52,53 @@ class Comparing:
 
     def __init__(self) -> None:
         self._under_way: set[tuple[int, int]] = set()
+        self._assumed: set[tuple[int, int]] = set()
+        self._unfit: set[tuple[int, int]] = set()
+        self._wrong: set[tuple[int, int]] = set()
         self._known: dict[tuple[_Told, _Told], bool] = {}
+
+    def all_differences(self, old: SchemaPlace, new: SchemaPlace) -> list[Incompatibility]:
+        """Return why `new` does not accept all that `old` accepts; empty if it does."""
+        while True:
+            found = list(self.differences(old, new, ""))
+            wrong = self._assumed & self._unfit
+            if found or not wrong:
+                return found
+            # Pairs were assumed to fit and do not, so only the negative answers are certain.
+            self._wrong |= wrong
+            self._assumed.clear()
+            self._known = {pair: False for pair, does_fit in self._known.items() if not does_fit}
 
     def differences(
         self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace, path: str
-    ) -> list[Incompatibility]:
-        """Return why `new` does not accept all that `old` accepts; empty if it does."""
+    ) -> Iterator[Incompatibility]:
+        """Yield why `new` does not accept all that `old` accepts; nothing if it does."""
         before = node_of(old) if isinstance(old, SchemaPlace) else old
         after = node_of(new) if isinstance(new, SchemaPlace) else new
+        if not isinstance(old, SchemaPlace) or not isinstance(new, SchemaPlace):
+            yield from self._compared(before, after, path)
+            return
         pair = id(before.place.schema), id(after.place.schema)
-        is_whole = isinstance(old, SchemaPlace) and isinstance(new, SchemaPlace)
-        if is_whole and pair in self._under_way:
-            return []
-        if is_whole:
-            self._under_way.add(pair)
+        if pair in self._wrong and pair in self._under_way:
+            yield difference("TYPE_CHANGED", path, "within itself, it accepts less than before")
+            return
+        if pair in self._under_way:
+            self._assumed.add(pair)
+            return
+        self._under_way.add(pair)
         try:
-            return list(self._compared(before, after, path))
+            for each in self._compared(before, after, path):
+                self._unfit.add(pair)
+                yield each
         finally:
-            if is_whole:
-                self._under_way.discard(pair)
+            self._under_way.discard(pair)
 
     def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:
         """Whether `new` accepts all that `old` accepts."""
         pair = _told_apart(old), _told_apart(new)
         answer = self._known.get(pair)
         if answer is None:
-            answer = self._known[pair] = not self.differences(old, new, "")
+            answer = self._known[pair] = next(self.differences(old, new, ""), None) is None
         return answer
 
     def _compared(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:

@@ -77,7 +77,7 @@ class JsonSchema:
 
     def incompatibilities(self, writer: "JsonSchema") -> list[Incompatibility]:
         """Return why it does not accept all that `writer` accepts; empty if it does."""
-        return Comparing().differences(writer.place, self.place, "")
+        return Comparing().all_differences(writer.place, self.place)
 
 
 def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
