@@ -412,3 +412,16 @@ def test_pairs_assumed_to_fit_are_compared_again() -> None:
     assert kinds(schema(STRING), schema(STRING)) == []
     told = kinds(schema(STRING), schema(INTEGER, other))
     assert told == ["COMBINED_TYPE_SUBSCHEMAS_CHANGED"]
+
+
+def test_references_are_resolved_against_the_inner_id() -> None:
+    def schema(inner: Any) -> Any:
+        a = of(properties={"v": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": inner}})
+        named_id = of(properties={"$id": STRING, "b": {"$id": "https://e.example/a", **a}})
+        return {"$schema": DRAFT, "$defs": {"s": NUMBER}, **named_id}
+
+    assert kinds(schema(STRING), schema(STRING)) == []
+    assert kinds(schema(STRING), schema(INTEGER)) == ["TYPE_CHANGED"]
+    only_inner = schema(STRING)
+    del only_inner["$defs"]
+    assert kinds(only_inner, schema(STRING)) == []

@@ -39,15 +39,21 @@ def resources_of(
 
 def referring(tree: Json, *, is_named: bool = False) -> Iterator[Json]:
     """Yield the schemas in a value that have references; `is_named` for a map of schemas."""
+    if not is_named and isinstance(tree, dict) and isinstance(tree.get("$ref"), str):
+        yield tree
+    for each, are_named in inner_values(tree, is_named=is_named):
+        yield from referring(each, is_named=are_named)
+
+
+def inner_values(tree: Json, *, is_named: bool) -> Iterator[tuple[Json, bool]]:
+    """Yield what is directly in a value and may have schemas, and whether that is a map of them."""
     if isinstance(tree, list):
         for each in tree:
-            yield from referring(each)
+            yield each, False
     elif isinstance(tree, dict):
-        if not is_named and isinstance(tree.get("$ref"), str):
-            yield tree
         for name, each in tree.items():
             if is_named or name not in _OF_NO_SCHEMA:
-                yield from referring(each, is_named=not is_named and name in _OF_NAMED)
+                yield each, not is_named and name in _OF_NAMED
 
 
 def _uri(name: str) -> str:

@@ -12,6 +12,8 @@ A schema with several of them is the combination of all. References are followed
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from referencing.jsonschema import DRAFT202012
+
 Json = Any
 Keywords = Mapping[str, Json]
 
@@ -50,10 +52,15 @@ class SchemaPlace(NamedTuple):
     schema: Json
     resolver: Any
     """A resolver of `referencing`."""
+    has_bases: bool = False
+    """Whether references are resolved against the `$id` of an inner schema, if it has one."""
 
     def below(self, schema: Json) -> "SchemaPlace":
         """Return a schema within this one."""
-        return SchemaPlace(schema, self.resolver)
+        if self.has_bases and isinstance(schema, Mapping) and isinstance(schema.get("$id"), str):
+            inner = self.resolver.in_subresource(DRAFT202012.create_resource(schema))
+            return self._replace(schema=schema, resolver=inner)
+        return self._replace(schema=schema)
 
 
 class SchemaNode(NamedTuple):
@@ -87,7 +94,7 @@ def _referred(place: SchemaPlace) -> SchemaPlace | None:
     if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
         return None
     resolved = place.resolver.lookup(schema["$ref"])
-    return SchemaPlace(resolved.contents, resolved.resolver)
+    return place._replace(schema=resolved.contents, resolver=resolved.resolver)
 
 
 def node_of(place: SchemaPlace) -> SchemaNode:

@@ -13,9 +13,9 @@ from typing import Any
 from jsonschema import FormatChecker
 from jsonschema.exceptions import best_match
 from jsonschema.validators import Draft7Validator, extend, validator_for
-from referencing import Registry, Resource
+from referencing import Registry, Specification
 from referencing.exceptions import NoSuchResource, Unresolvable
-from referencing.jsonschema import DRAFT7, specification_with
+from referencing.jsonschema import DRAFT7, DRAFT201909, DRAFT202012, specification_with
 
 from tms.registry.json.json_differences import Comparing
 from tms.registry.json.json_nodes import EndlessReference, SchemaPlace, followed
@@ -23,7 +23,7 @@ from tms.registry.json.json_patterns import is_pattern
 from tms.registry.json.json_text import check_characters, json_text, parse_json
 from tms.registry.questions.questions import Entity, Incompatibility, InvalidSchema, Tagged, Tags
 from tms.registry.questions.written_tags import retag, tags_in
-from tms.serdes.json_references import referring, resources_of
+from tms.serdes.json_references import inner_values, resources_of
 
 _OWN = "urn:tms:schema"
 """The URI of a schema without one."""
@@ -88,8 +88,7 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
         _check(tree)
         others = [(name, parse_json(each)) for name, each in references]
         place = _placed(tree, others)
-        for inner in referring(place.schema):
-            followed(place.below(inner))
+        _check_references(place)
         normalized = json_text(tree, normalized=True)
         return JsonSchema(json_text(tree), normalized, tree, place, others)
     except InvalidSchema:
@@ -127,6 +126,15 @@ def _check(tree: Any) -> None:
         raise InvalidSchema(f"at /{where}: {error.message}")
 
 
+def _check_references(place: SchemaPlace, *, is_named: bool = False) -> None:
+    """Raise as `followed` if a reference in a schema, or in a map of schemas, leads nowhere."""
+    if not is_named:
+        followed(place)
+    for each, are_named in inner_values(place.schema, is_named=is_named):
+        inner = place._replace(schema=each) if are_named else place.below(each)
+        _check_references(inner, is_named=are_named)
+
+
 def _is_integer(_: object, value: object) -> bool:
     """Whether a number is an integer, like 2 and 2.0."""
     if isinstance(value, Decimal):
@@ -145,15 +153,17 @@ def _placed(tree: Any, references: Sequence[tuple[str, Any]]) -> SchemaPlace:
     uri = own if isinstance(own, str) and own else _OWN
     tree, resources = resources_of(tree, references)
     registry: Registry[Any] = Registry().with_resources(
-        (name, _resource(each)) for name, each in ((uri, tree), *resources)
+        (name, _specification(each).create_resource(each))
+        for name, each in ((uri, tree), *resources)
     )
-    return SchemaPlace(tree, registry.resolver(uri))
+    # In earlier drafts, generators write inner `$id`s that are not meant as bases.
+    has_bases = _specification(tree) in (DRAFT201909, DRAFT202012)
+    return SchemaPlace(tree, registry.resolver(uri), has_bases)
 
 
-def _resource(tree: Any) -> Resource[Any]:
-    named = tree.get("$schema") if isinstance(tree, Mapping) else None
-    specification = specification_with(named, default=DRAFT7) if isinstance(named, str) else DRAFT7
-    return specification.create_resource(tree)
+def _specification(tree: Any) -> Specification[Any]:
+    named = tree.get(_META) if isinstance(tree, Mapping) else None
+    return specification_with(named, default=DRAFT7) if isinstance(named, str) else DRAFT7
 
 
 def _entities(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Entity, dict[str, Any]]]:
