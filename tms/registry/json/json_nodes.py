@@ -25,7 +25,7 @@ INTEGER = "integer"
 ALL_OF, ANY_OF, ONE_OF = "allOf", "anyOf", "oneOf"
 CRITERIA = (ALL_OF, ANY_OF, ONE_OF)
 
-_SNIFFED = {
+IMPLYING = {
     STRING: frozenset(("minLength", "maxLength", "pattern")),
     NUMBER: frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
     OBJECT: frozenset(
@@ -42,6 +42,7 @@ _SNIFFED = {
         )
     ),
 }
+"""The keywords that imply a type in a schema without `type`."""
 _REFERENCES_MAX = 100
 """The longest chain of references."""
 
@@ -144,7 +145,7 @@ def _parts(schema: Keywords, place: SchemaPlace) -> list[SchemaNode]:
             typed[0] if len(typed) == 1 else SchemaNode(COMBINED, schema, place, ANY_OF, typed)
         )
     else:
-        sniffed = [kind for kind, names in _SNIFFED.items() if not names.isdisjoint(schema)]
+        sniffed = [kind for kind, names in IMPLYING.items() if not names.isdisjoint(schema)]
         parts += [SchemaNode(kind, schema, place) for kind in sniffed]
     return parts
 
