@@ -61,15 +61,13 @@ class Session:
         self.key = key
         """Identifies its credential; empty if it did not come by Authorization."""
 
-    def remaining_ms(self, clock: Clock) -> int:
-        """Return for how long it is valid, unless its token is revoked or changed."""
-        return min(self.ends_ms - clock.keys_ms(), self.steady_ends_ms - clock.steady_ms())
-
     def is_over(self, grants: Grants, clock: Clock) -> bool:
         """Whether it is no longer valid: it expired, or its token was revoked or changed."""
-        token, is_expired = self.token, self.remaining_ms(clock) <= 0
-        if is_expired or token is None:
-            return is_expired
+        if clock.keys_ms() >= self.ends_ms or clock.steady_ms() >= self.steady_ends_ms:
+            return True
+        token = self.token
+        if token is None:
+            return False
         current = grants.token(token.id)
         return current is not token and current != token
 

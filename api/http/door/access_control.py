@@ -179,6 +179,9 @@ class AccessControl:
         kept = self._decisions.get((key_of(header), operation.name, request.path))
         if kept is None or self._clock.steady_ms() >= kept[0] or self.grants.is_stale:
             return False
+        session = kept[1].session
+        if session is None or session.is_over(self.grants, self._clock):
+            return False
         if request.fields.caller is not ANYBODY:
             return False
         if self._opener is not None and _FORWARD in request.headers:
@@ -212,19 +215,17 @@ class AccessControl:
         # An operation that is always audited is always decided.
         is_always_audited = operation.is_always_audited or operation.action in ALWAYS
         if is_alike and not self.grants.is_stale and not is_always_audited:
-            self._keep(request, session, operation, admission)
+            self._keep(request, session.key, operation, admission)
 
-    def _keep(
-        self, request: Request, session: Session, operation: Guarded, admission: Admitted
-    ) -> None:
+    def _keep(self, request: Request, key: bytes, operation: Guarded, admission: Admitted) -> None:
         """Cache a decision if its key is short, and its credential is in its canonical spelling."""
-        header, key = request.authorization, session.key
+        header = request.authorization
         size = len(key) + len(operation.name) + len(request.path)
         if header is None or key_of(header) != key or size > _KEPT_BYTES_MAX:
             return
         if len(self._decisions) >= _DECISIONS_MAX:
             del self._decisions[next(iter(self._decisions))]
-        until_ms = self._clock.steady_ms() + min(session.remaining_ms(self._clock), _KEPT_MS)
+        until_ms = self._clock.steady_ms() + _KEPT_MS
         self._decisions[key, operation.name, request.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:

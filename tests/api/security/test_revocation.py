@@ -315,6 +315,24 @@ async def test_a_password_is_verified_again_while_a_poll_waits(
 
 
 @pytest.mark.parametrize("way", WAYS)
+async def test_a_token_has_expired_if_the_clock_is_set_past_its_end(
+    anyio_backend: object, way: str
+) -> None:
+    async with pair_of_servers() as pair:
+        await pair.services.messaging.create_topic(T)
+        await pair.allow("ann", Action.CONSUME)
+        reader = await pair.token("ann", expires_ms=pair.clock.now_ms() + 1000)
+
+        async def poll() -> int:
+            http = pair.servers[way].http
+            return (await http.post(f"{TOPIC}/poll", json={}, headers=reader)).status_code
+
+        assert await poll() == await poll() == 200
+        pair.clock.step(1000)
+        assert await poll() == 401
+
+
+@pytest.mark.parametrize("way", WAYS)
 async def test_a_removed_password_is_refused_although_the_clock_was_set_back(
     anyio_backend: object, tmp_path: Path, way: str
 ) -> None:
