@@ -97,7 +97,7 @@ OPERATIONS = (
             "`consume` on their topic, too."
         ),
         query=OPEN_QUERY,
-        success="The dead letters; if `next` is not null, go on with it as `after`.",
+        success="The dead letters; if `next` is not null, continue with it as `after`.",
         answer=DEAD_LETTERS_CONTENT,
         errors=("invalid_limit", "invalid_query", *_ERRORS),
     ),
@@ -116,7 +116,7 @@ OPERATIONS = (
         request=REDRIVE_CONTENT,
         errors=("invalid_body", "too_many_open", *_ERRORS, *JSON_ERRORS),
         success=(
-            "How many messages are given again; if `next` is not null, go on with it as `after`."
+            "How many messages are given again; if `next` is not null, continue with it as `after`."
         ),
         answer=REDRIVEN_CONTENT,
     ),

@@ -76,7 +76,7 @@ class ShardedTransactions:
 
         Raises `NoLeader` before anything is changed, and `OutcomeUnknown` if something is.
         """
-        _ = [*self._listed]
+        list(self._listed)  # raises `NoLeader`
         changed = 0
         try:
             for each in self._listed:

@@ -128,28 +128,32 @@ async def test_a_redrive_opens_no_more_messages_than_a_group_may_have(world: Wor
     assert refused.value.detail == {"groups_open_max": 2}
 
 
-async def test_a_redrive_of_large_messages_goes_on_up_to_its_limit(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+async def dead_ids(world: World, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The ids of five dead messages, of which each redrive reads few at a time."""
     monkeypatch.setattr(dead_letters, "_BYTES_MAX", 2)
     await with_dead_letters(world, attempts_max=1)
     ids = await world.publish(*[b"%d" % each for each in range(5)])
     await fail(world, messages=5)
     await has(world, 5)
+    return ids
+
+
+async def test_a_redrive_of_large_messages_goes_on_up_to_its_limit(
+    world: World, dead_ids: list[bytes]
+) -> None:
     assert (await world.services.groups.redrive(TOPIC, "g", limit=4)).redriven == 4
     opened = await world.services.groups.open_messages(TOPIC, "g")
-    assert [each.id for each in opened] == ids[:4]
+    assert [each.id for each in opened] == dead_ids[:4]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable, GroupLeftMemory])
 async def test_a_redrive_that_fails_midway_is_not_repeated(
-    world: World, monkeypatch: pytest.MonkeyPatch, error: type[TmsError]
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    dead_ids: list[bytes],
+    error: type[TmsError],
 ) -> None:
-    monkeypatch.setattr(dead_letters, "_BYTES_MAX", 2)
-    await with_dead_letters(world, attempts_max=1)
-    ids = await world.publish(*[b"%d" % each for each in range(5)])
-    await fail(world, messages=5)
-    await has(world, 5)
     redrive = DeadLetterService._redrive
     parts: list[object] = []
 
@@ -162,6 +166,6 @@ async def test_a_redrive_that_fails_midway_is_not_repeated(
     monkeypatch.setattr(DeadLetterService, "_redrive", twice)
     done = await world.services.groups.redrive(TOPIC, "g", limit=4)
     opened = [each.id for each in await world.services.groups.open_messages(TOPIC, "g")]
-    assert opened == ids[: done.redriven]
+    assert opened == dead_ids[: done.redriven]
     rest = await world.services.groups.redrive(TOPIC, "g", after=done.next)
     assert done.redriven + rest.redriven == 5

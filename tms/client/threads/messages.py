@@ -40,7 +40,7 @@ class Messages(Generic[Item]):
     ) -> None:
         """Iterate over the items that `next_run` puts into a list, converted by `form`.
 
-        Call `end` if that fails, after its end, and after `close`.
+        Call `end` once: after the last run, after an error, or if it is closed.
         """
         self._next_run = next_run
         self._end: Callable[[], None] | None = end
