@@ -82,8 +82,9 @@ class AccessControl:
         self._quotas = quotas
         self.trail = AuditTrail(clock, audit)
         self._opener = opener
-        self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
-        """By the credential's key, operation and path: the decision, and its expiry in ms.
+        self._decisions: dict[tuple[bytes, str, str], tuple[int, int, Admitted]] = {}
+        """By the credential's key, operation and path: when the decision expires, in ms by steady
+        time and since 1970, and the decision.
 
         Many requests share one `Admitted` then, so it says nothing about the request itself.
         """
@@ -177,16 +178,16 @@ class AccessControl:
         if header is None or operation is None:
             return False
         kept = self._decisions.get((key_of(header), operation.name, request.path))
-        if kept is None or self._clock.steady_ms() >= kept[0] or self.grants.is_stale:
+        if kept is None or self.grants.is_stale:
             return False
-        session = kept[1].session
-        if session is None or session.is_over(self.grants, self._clock):
+        steady_ends_ms, ends_ms, admission = kept
+        if self._clock.steady_ms() >= steady_ends_ms or self._clock.keys_ms() >= ends_ms:
             return False
         if request.fields.caller is not ANYBODY:
             return False
         if self._opener is not None and _FORWARD in request.headers:
             return False
-        admission = request.admission = kept[1]
+        request.admission = admission
         if admission.use is not None:
             request.connection.count_among(admission.use.connections)
         ASKING.set(admission.caller)
@@ -215,18 +216,21 @@ class AccessControl:
         # An operation that is always audited is always decided.
         is_always_audited = operation.is_always_audited or operation.action in ALWAYS
         if is_alike and not self.grants.is_stale and not is_always_audited:
-            self._keep(request, session.key, operation, admission)
+            self._keep(request, session, operation, admission)
 
-    def _keep(self, request: Request, key: bytes, operation: Guarded, admission: Admitted) -> None:
+    def _keep(
+        self, request: Request, session: Session, operation: Guarded, admission: Admitted
+    ) -> None:
         """Cache a decision if its key is short, and its credential is in its canonical spelling."""
-        header = request.authorization
+        header, key = request.authorization, session.key
         size = len(key) + len(operation.name) + len(request.path)
         if header is None or key_of(header) != key or size > _KEPT_BYTES_MAX:
             return
         if len(self._decisions) >= _DECISIONS_MAX:
             del self._decisions[next(iter(self._decisions))]
-        until_ms = self._clock.steady_ms() + _KEPT_MS
-        self._decisions[key, operation.name, request.path] = until_ms, admission
+        steady_ends_ms = min(session.steady_ends_ms, self._clock.steady_ms() + _KEPT_MS)
+        kept = steady_ends_ms, session.ends_ms, admission
+        self._decisions[key, operation.name, request.path] = kept
 
     def _is_exempt(self, identity: Identity) -> bool:
         return self.grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
